@@ -37,13 +37,8 @@ _CASCADES = frozenset(each.id for each in SIGNATURES if each.role == "cascade")
 _LINKS = _CASCADES & frozenset(each.id for each in network.SIGNATURES)
 _TOO_LARGE = frozenset(("cuda.oom",))  # a program may try again with less
 _GOT_OVER = WARNED_OF | {"container.start"}  # signatures that are no cause where the next lines go on
-_COUNTED = _CASCADES - AT_ANY_LEVEL | {
-    "loss.nan",
-    "fs.denied",
-    "fs.missing",
-    "shell.command",
-    "port.in-use",
-}  # signatures that are no cause after ON lines of progress
+_COUNTED = _CASCADES - AT_ANY_LEVEL | {"loss.nan", "fs.denied", "fs.missing", "shell.command", "port.in-use"}
+"""Signatures that are no cause after ON lines of progress."""
 _HELPER = "github.com/wandb/wandb/core/"  # begins the frames of a process in Go that serves a program in Python
 _TELLING = tuple(dict.fromkeys((*TELLING, *endings.TELLING)))
 _CLEARED = {1: frozenset[str](), ON_LINKS: _LINKS, ON: _COUNTED}  # by lines of progress: signatures that are no cause

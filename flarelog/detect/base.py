@@ -28,57 +28,28 @@ CAUSE = "cause"  # the fact of an exception that another one caused
 RELAYS = "relays"  # the fact of an exception of a thread that passes on what processes send
 WENT_ON = "then"  # the fact of a finding that is no cause, because the program went on behind it
 
-PIECES = (
-    *("rror", "RRO", "xception", "raceback", "ailed", "ailur", "atal", "FATA", "RITICAL", "nvalid", "_E"),
-    *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
-    *(" fault", "gfault", "orrupt", "blocked for", "responding", " reset", "lost", "Lost ", "isconnect", "iolation"),
-    *("of memory", "OutOf", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "NaN", "NVRM"),
-    *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "NCCL WARN"),
-    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "ot found", "not ", "n't "),
-    *(
-        "nable to",
-        "xpired",
-        "oo many",
-        "file handle",
-        "ad-only",
-        "No module",
-        "ndefined",
-        " line ",
-        "llegal",
-        "ancel",
-    ),
-    *(
-        "ismatch",
-        "ERMINAT",
-        "code: -",
-        "stuck",
-        " hang",
-        "eadlock",
-        " down",
-        "nexpected",
-        "esource busy",
-        "recognized ",
-        " in use",
-    ),
-    *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
-    *("ritical", "what()", "losed by", "roken pipe", "ot enough", "nsufficient", " died", "FAIL", "nhealthy", "Stop."),
-    *(
-        "oom-kill",
-        "iving up",
-        "OOM",
-        "o such",
-        "o route",
-        "iverge",
-        "nterrupt",
-        "navailable",
-        "too old",
-    ),
+
+def words(text: str) -> tuple[str, ...]:
+    """The words in *text*, with ``|`` between them."""
+    return (*text.split("|"),)
+
+
+PIECES = words(
+    "rror|RRO|xception|raceback|ailed|ailur|atal|FATA|RITICAL|nvalid|_E|illed|Killing|ignal|SIG|bort|ABORT|panic"
+    "|rash|ermina|xit|dead|dumped| fault|gfault|orrupt|blocked for|responding| reset|lost|Lost |isconnect"
+    "|iolation|of memory|OutOf|o space left|xceed|xhaust|verflow|VERFLOW|NaN|NVRM|imed out|imeout|enied|efused"
+    "|eachable|larger than|NCCL WARN|CANCELLED|reempt|REEMPT|vict|ack-off|ackOff|low on|ot found|not |n't "
+    "|nable to|xpired|oo many|file handle|ad-only|No module|ndefined| line |llegal|ancel|ismatch|ERMINAT|code: -"
+    "|stuck| hang|eadlock| down|nexpected|esource busy|recognized | in use|alling back|StatusCode.|NotReady|: F "
+    "|: E |ritical|what()|losed by|roken pipe|ot enough|nsufficient| died|FAIL|nhealthy|Stop.|oom-kill|iving up"
+    "|OOM|o such|o route|iverge|nterrupt|navailable|too old"
     # Not plain "nan": some trainings say in each line that they had none.
-    *(": nan", "=nan", "= nan", "s nan", "to nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
-    *("nan en", "nans"),
-    "` reached",  # the end of a run, at any distance behind what it got over
-    *("unknown authority", "basic auth", "o required "),
-    *("E0", "E1", "F0", "F1", 'vel":5', 'vel":6'),  # glog's months, and levels that are numbers
+    "|: nan|=nan|= nan|s nan|to nan|  nan|(nan|d nan|nan lo|nan de|nan fo|nan en|nans"
+    # The end of a run, at any distance behind what it got over.
+    "|` reached"
+    "|unknown authority|basic auth|o required "
+    # glog's months, and levels that are numbers.
+    '|E0|E1|F0|F1|vel":5|vel":6'
 )
 """Every line that matches a signature has one of these, so other lines need not travel. There are no more than a
 receiver takes in a sieve. Most lack their first letter, because a sentence may begin with it.
@@ -141,9 +112,9 @@ class Sieved:
         return self.pattern.search(text) if any(word in small for word in self.words) else None
 
 
-def sieved(words: str, pattern: str) -> Sieved:
-    """*pattern*, and its *words* with ``|`` between them."""
-    return Sieved((*words.split("|"),), late(pattern))
+def sieved(text: str, pattern: str) -> Sieved:
+    """*pattern*, and the ``words`` of *text*."""
+    return Sieved(words(text), late(pattern))
 
 
 def ends(text: str) -> tuple[str, ...]:
@@ -161,19 +132,19 @@ def as_fact(value: str) -> Fact:
 
 def signature(
     id: str,
-    role: Role,
-    severity: Level,
-    literals: str | tuple[str, ...],
+    literals: str,
     pattern: str,
     meaning: str,
     action: str,
     *,
+    role: Role = "root",
+    severity: Level = Level.FATAL,
     key: tuple[str, ...] = (),
     more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None,
 ) -> Signature:
-    """A row of a table."""
-    texts = (literals,) if isinstance(literals, str) else literals
-    return Signature(id, role, severity, texts, late(pattern) if pattern else None, meaning, action, key, more)
+    """A row of a table: most trouble in it is a fatal cause. *literals*: with ``|`` between them."""
+    found = late(pattern) if pattern else None
+    return Signature(id, role, severity, words(literals), found, meaning, action, key, more)
 
 
 @frozen

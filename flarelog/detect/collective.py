@@ -11,42 +11,38 @@ from flarelog.render.levels import Level
 SIGNATURES = (
     signature(
         "nccl.timeout",
-        "cascade",
-        Level.FATAL,
         "caught collective operation timeout",
         r"(?:\[Rank (?P<rank>\d{1,7})\] )?Watchdog caught collective operation timeout: WorkNCCL\("
         r"(?:SeqNum=(?P<seq>\d{1,18}), )?OpType=(?P<op>\w{1,40})[^)]{0,200}?(?:Timeout\(ms\)=(?P<timeout_ms>\d{1,15}))?"
         r"\)",
         "This rank waited for a collective that another rank did not join in time.",
         "Look for the rank that failed, hangs or took another branch: nccl.desync names the ranks that differ.",
+        role="cascade",
         key=("op",),
     ),
     signature(
         "nccl.state",
-        "symptom",
-        Level.ERROR,
-        ("last enqueued NCCL work", "last enqueued work"),
+        "last enqueued NCCL work|last enqueued work",
         r"(?:\[PG (?:ID )?(?P<pg>\d{1,7})(?P<group>[^\]]{0,100}?) ?Rank (?P<rank>\d{1,7})\] )?[^\[\]]{0,100}?"
         r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), "
         r"last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})",
         "How far this rank had come in its collectives when NCCL gave up.",
         "Compare it with the other ranks: nccl.desync does.",
+        role="symptom",
+        severity=Level.ERROR,
         key=("pg", "group"),
     ),
     signature(
         "nccl.heartbeat",
-        "cascade",
-        Level.FATAL,
-        ("watchdog got stuck", "Heartbeat monitor timed out"),
+        "watchdog got stuck|Heartbeat monitor timed out",
         r"(?:Rank (?P<rank>\d{1,7})\] )?(?:ProcessGroupNCCL's watchdog got stuck for (?P<seconds>\d{1,7})"
         r"|Heartbeat monitor timed out)",
         "NCCL's watchdog thread made no progress: a CUDA call or another thread holds it.",
         "Look at the stacks of this rank (py-spy dump) and for an error of an earlier time.",
+        role="cascade",
     ),
     signature(
         "nccl.duplicate-gpu",
-        "root",
-        Level.FATAL,
         "Duplicate GPU detected",
         r"Duplicate GPU detected : rank (?P<one>\d{1,7}) and rank (?P<other>\d{1,7})",
         "Two ranks were given the same GPU.",
@@ -54,29 +50,18 @@ SIGNATURES = (
     ),
     signature(
         "nccl.connection",
-        "cascade",
-        Level.ERROR,
         "NCCL WARN",
         r"NCCL WARN .{0,100}?(?P<what>Connection closed by remote peer|Call to (?:recv|send|connect) \w{2,4}"
         r"|Connect to .{1,100}? failed|Connection refused|Connection reset|No route to host|Socket recv failed"
         r"|Got completion from peer)",
         "NCCL lost the connection to another rank, or never had one.",
         "Look for the rank at the other end; check NCCL_SOCKET_IFNAME and the firewall if it is alive.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "nccl.error",
-        "cascade",
-        Level.FATAL,
-        (
-            "ccl",
-            "CCL error",
-            "NCCL communicator",
-            "NCCL operation",
-            "CCL function error",
-            "oneCCL",
-            "CCL failure",
-            "NCCL WARN Boot",
-        ),
+        "ccl|CCL error|NCCL communicator|NCCL operation|CCL function error|oneCCL|CCL failure|NCCL WARN Boot",
         r"(?P<kind>nccl(?:System|Remote|Internal|UnhandledCuda|InvalidUsage|InvalidArgument)Error)\b"
         r"|\b[A-Z]{1,3}CCL (?:(?:function )?error|failure)\b|NCCL operation .{1,200}? failed"
         r"|NCCL communicator was aborted"
@@ -84,39 +69,28 @@ SIGNATURES = (
         r"|NCCL WARN Bootstrap Root : (?:rank \d{1,7} of \d{1,7} ranks has already|mismatch in rank)",
         "A call of NCCL, or of what another accelerator has for it, failed.",
         "Run it with NCCL_DEBUG=INFO, and look for an earlier error of another rank.",
+        role="cascade",
     ),
     signature(
         "collective.mismatch",
-        "root",
-        Level.FATAL,
-        ("ismatch between collectives", "ollective mismatch"),
+        "ismatch between collectives|ollective mismatch",
         r"[Dd]etected mismatch between collectives on ranks\. Rank (?P<one>\d{1,7})|[Cc]ollective mismatch",
         "Two ranks called different collectives, or with tensors of different sizes.",
         "Look where the ranks take different branches: a condition that depends on data or on the rank.",
     ),
     signature(
         "nccl.warning",
-        "fallback",
-        Level.WARNING,
         "NCCL WARN",
         r"NCCL WARN (?P<what>.{1,120})",
         "NCCL warns of something; it may go on.",
         "Look at what it says; NCCL_DEBUG=INFO tells more.",
+        role="fallback",
+        severity=Level.WARNING,
     ),
     signature(
         "fabric.error",
-        "cascade",
-        Level.ERROR,
-        (
-            *(
-                "UCX  ERROR",
-                "ransport retry count",
-                "pml_ucx.c",
-                "Unable to write to EQ",
-                "completion with error",
-            ),
-            *("ibv_", "infiniband ", "prov_errno", "mlx5_core", " down", "libfabric:", "Local QP operation err"),
-        ),
+        "UCX  ERROR|ransport retry count|pml_ucx.c|Unable to write to EQ|completion with error|ibv_|infiniband "
+        "|prov_errno|mlx5_core| down|libfabric:|Local QP operation err",
         r"\bUCX {1,2}ERROR|[Tt]ransport retry count(?:er)? exceeded|\bpml_ucx\.c:\d{1,6} {1,4}Error: "
         r"|Unable to write to EQ"
         r"|completion with error|\bibv_\w{3,40}(?:\(\))? failed|\binfiniband \S{1,40}: Failed|\bprov_errno: "
@@ -124,19 +98,13 @@ SIGNATURES = (
         r"|status definitely )?[Dd]own\b|Local QP operation err",
         "The network between ranks (InfiniBand, RoCE, EFA, UCX) failed, or the rank at the other end has ended.",
         "Look for the rank at the other end; check the link (ibstat), and the fabric's counters.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "xla.coordination",
-        "cascade",
-        Level.FATAL,
-        (
-            "oordination service",
-            "oordinationService",
-            "different incarnation",
-            "Barrier timed out",
-            "eartbeat timeout",
-            "DEADLINE_EXCEEDED: ",
-        ),
+        "oordination service|oordinationService|different incarnation|Barrier timed out|eartbeat timeout"
+        "|DEADLINE_EXCEEDED: ",
         r"[Cc]oordination ?[Ss]ervice.{0,200}(?i:error|fail|unhealthy|disconnected)|CoordinationServiceError"
         r"|Barrier timed out|DEADLINE_EXCEEDED: |connect with a different incarnation"
         # Not where a program reports its setting.
@@ -147,32 +115,13 @@ SIGNATURES = (
         r"(?! \((?:s|ms|sec|seconds)\))",
         "JAX's or TensorFlow's coordination lost a task, or not all of them came.",
         "Look for the task that failed, was preempted or never started.",
+        role="cascade",
     ),
     signature(
         "mpi.down",
-        "cascade",
-        Level.FATAL,
-        (
-            *(
-                "lost communication with a remote",
-                "daemon has unexpectedly failed",
-                "indicates a failure in the peer process",
-                "MPI_ABORT",
-                "CALLED ABORT",
-                "MPI_Abort",
-                "BAD TERMINATION",
-            ),
-            *(
-                "Fatal error in ",
-                "MPI_ERR",
-                "An error occurred in MPI_",
-                "exiting improperly",
-                "unable to reliably start",
-                "PMIX ERROR: UNREACHABLE",
-                "cannot be selected",
-                "ot enough slots",
-            ),
-        ),
+        "lost communication with a remote|daemon has unexpectedly failed|indicates a failure in the peer process"
+        "|MPI_ABORT|CALLED ABORT|MPI_Abort|BAD TERMINATION|Fatal error in |MPI_ERR|An error occurred in MPI_"
+        "|exiting improperly|unable to reliably start|PMIX ERROR: UNREACHABLE|cannot be selected|ot enough slots",
         r"has lost communication with a remote daemon|unable to reliably start one or more daemons"
         r"|daemon has unexpectedly failed|MPI_ABORT was invoked|\bCALLED ABORT\b"
         r"|indicates a failure in the peer process"
@@ -182,124 +131,113 @@ SIGNATURES = (
         r"|\bnot enough slots available in the system",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
         "Look for the rank that failed first, and whether its node is alive.",
+        role="cascade",
     ),
     signature(
         "nccl.down",
-        "fallback",
-        Level.ERROR,
-        (
-            *(
-                "taking the entire process down",
-                "atchdog thread terminated",
-                "NCCL operations have failed or timed out",
-            ),
-            "erminating the process after attempting to dump debug info",
-        ),
+        "taking the entire process down|atchdog thread terminated|NCCL operations have failed or timed out"
+        "|erminating the process after attempting to dump debug info",
         "",
         "PyTorch ends the process after an error of NCCL.",
         "Look at the error before it.",
+        role="fallback",
+        severity=Level.ERROR,
     ),
     signature(
         "hccl.timeout",
-        "cascade",
-        Level.FATAL,
-        ("EI0002", "EI0006", "Notify register times out", "Getting socket times out"),
+        "EI0002|EI0006|Notify register times out|Getting socket times out",
         r"^(?:.{0,60}[\]: ])?EI000[26]: |Notify register times out|Getting socket times out",
         "This rank of Ascend's NPUs waited for another one, and gave up.",
         "Look for the rank that failed or hangs.",
+        role="cascade",
     ),
     signature(
         "gloo.timeout",
-        "cascade",
-        Level.FATAL,
         "Timed out waiting",
         r"gloo/.{1,120}?\] Timed out waiting (?P<timeout_ms>\d{1,12})ms for (?P<op>recv|send)",
         "This rank waited for another one by gloo, and gave up.",
         "Look for the rank that failed or hangs.",
+        role="cascade",
     ),
     signature(
         "gloo.connection",
-        "cascade",
-        Level.FATAL,
-        ("gloo/", "Gloo connect"),
+        "gloo/|Gloo connect",
         r"Gloo connectFullMesh failed with"
         r"|gloo/.{1,120}?\].{0,40}?(?P<what>Connection closed by peer|Read error|Write error|Connection reset by peer"
         r"|connect|Application timeout)",
         "gloo lost the connection to another rank: mostly that rank has ended.",
         "Look for the rank that ended first.",
+        role="cascade",
     ),
     signature(
         "torch.rendezvous",
-        "cascade",
-        Level.FATAL,
-        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout", "got error: "),
+        "clients joined|workers joined|client socket has|Rendezvous|Socket Timeout|got error: ",
         r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined|Error: Socket Timeout"
         r"|\bstore->\w{1,20}\(.{0,80}?\) got error: "
         r"|client socket has (?:timed out|failed to connect)"
         r"|Rendezvous(?:Timeout|Connection|Closed)Error",
         "Not all ranks met, or the store of rank 0 does not answer.",
         "Check that every node was started, that MASTER_ADDR and MASTER_PORT are the same, and the firewall.",
+        role="cascade",
     ),
     signature(
         "torchrun.failed",
-        "cascade",
-        Level.ERROR,
         "failed (exitcode:",
         r"failed \(exitcode: (?P<exitcode>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,6})"
         r"(?: \(pid: (?P<pid>\d{1,9})\))?",
         "torchrun saw a worker end; a negative exit code is a signal, and -9 is SIGKILL.",
         "Look at that worker's log. For -9 look for host.oom: the exit code alone does not prove it.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "torchrun.signal",
-        "cascade",
-        Level.ERROR,
         "received by PID",
         r"[Ss]ignal (?P<number>\d{1,3}) \((?P<signal>SIG\w{2,8})\) received by PID (?P<pid>\d{1,9})",
         "A worker of torchrun died of a signal.",
         "Look at that worker's log, and for SIGKILL for host.oom.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "torchrun.summary",
-        "fallback",
-        Level.ERROR,
         "ChildFailedError",
         r"\bChildFailedError\b",
         "torchrun's summary: a worker failed. The root cause that it names is the first failure that it saw.",
         "Look at the logs of the workers.",
+        role="fallback",
+        severity=Level.ERROR,
     ),
     signature(
         "mpi.signal",
-        "cascade",
-        Level.ERROR,
         "noticed that process rank",
         r"noticed that process rank (?P<rank>\d{1,7}) with PID .{1,200}? exited on signal (?P<number>\d{1,3})",
         "mpirun saw a rank die of a signal; 9 is SIGKILL.",
         "Look at that rank's log. For 9 look for host.oom: the signal alone does not prove it.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "horovod.down",
-        "cascade",
-        Level.ERROR,
         "Horovod has been shut down",
         "",
         "Horovod ended on this rank, mostly because another one had failed or had ended.",
         "Look for the rank that failed first.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "port.listen",
-        "cascade",
-        Level.ERROR,
         "failed to listen on any local network address",
         r"failed to listen on any local network address\.?\s*$",
         "The ranks' common store could not listen at its port; this line does not say why.",
         "Look at the lines before it: mostly the port is in use.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "port.in-use",
-        "root",
-        Level.FATAL,
-        ("ddress already in use", " in use"),
+        "ddress already in use| in use",
         r"(?:port: (?P<port>\d{1,5})|bind to [^ ]{0,60}?:(?P<bound>\d{1,5}) ).{0,120}?[Aa]ddress already in use"
         r"|[Aa]ddress already in use"
         # Other words, unless the program takes another port.

@@ -16,10 +16,13 @@ from flarelog.render.levels import Level, level_of
 from flarelog.text import legible
 
 TRACEBACK_ROOT = signature(
-    "python.traceback", "root", Level.ERROR, BEGINS, "",
+    "python.traceback",
+    BEGINS,
+    "",
     "A Python program ended with an exception, or reported one.",
     "The last line of the traceback is the exception, the frame above it the place.",
-)  # fmt: skip
+    severity=Level.ERROR,
+)
 _DIED = next(each for each in SIGNATURES if each.id == "process.died")
 _BETWEEN = "multiprocessing/"  # a frame in these files: the connection is between processes of one machine
 _TOP = ("<module>", "_run_module_as_main")  # the functions of a program's first frame

@@ -96,17 +96,7 @@ _FAILING = "|".join(
 SIGNATURES = (
     signature(
         "process.signal",
-        "cascade",
-        Level.ERROR,
-        (
-            "ignal",
-            "SIG",
-            "Aborted",
-            "Bus error",
-            "llegal instruction",
-            "loating point exception",
-            "size limit exceeded",
-        ),
+        "ignal|SIG|Aborted|Bus error|llegal instruction|loating point exception|size limit exceeded",
         r"(?i:terminated|terminating|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to"
         r"|from)\b.{0,24}?"
         r"(?:\bsignal:? ?(?P<number>[1-9]\d?)\b|\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE|TERM|INT|HUP|QUIT|PIPE"
@@ -121,13 +111,13 @@ SIGNATURES = (
         r"|\bWTERMSIG (?P<status>[1-9]\d?)\b",
         "A process died of a signal; SIGKILL comes from the kernel's OOM killer, from a scheduler or from a person.",
         "Look at that process's log, for host.oom, and for who ended the job.",
+        role="cascade",
+        severity=Level.ERROR,
         key=("signal",),
     ),
     signature(
         "process.stopped",
-        "cascade",
-        Level.WARNING,
-        ("ignal", "SIG", "Terminated", "Aborted!"),
+        "ignal|SIG|Terminated|Aborted!",
         r"[Rr]eceived \S{1,20} death signal|^Aborted!\s*$|\bsending signal (?P<sent>(?:SIG)?[A-Z]{3,6}) to\b"
         r"|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling|[Bb]ypassing)(?: an?| the"
         r"| external)?(?: signal| termination signal)?:? "
@@ -137,13 +127,13 @@ SIGNATURES = (
         r"|^\S{0,200}: line \d{1,7}: +\d{1,9} (?:Terminated|User defined signal [12])(?:\s*$| {2,}\S)",
         "A signal ends the program: from a scheduler, from a launcher after another rank failed, or from a person.",
         "Look for the rank that failed before, and for a time limit or a preemption.",
+        role="cascade",
+        severity=Level.WARNING,
         key=("signal",),
     ),
     signature(
         "process.died",
-        "cascade",
-        Level.ERROR,
-        ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died", "pid terminated", "KilledWorker"),
+        "nexpected|rash|rror|unknown signal|Lost |dead| died|pid terminated|KilledWorker",
         r"^(?!\s+raise\b).*?(?:\b(?:crashed|exited|terminated|disconnected|disappeared|stopped"
         r"|quit) (?:unexpectedly"
         r"|abnormally)\b|\bunexpectedly (?:crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
@@ -157,12 +147,12 @@ SIGNATURES = (
         r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
+        role="cascade",
+        severity=Level.ERROR,
     ),
     signature(
         "program.waits",
-        "fallback",
-        Level.WARNING,
-        ("stuck", "Stalled", " hang", "eadlock"),
+        "stuck|Stalled| hang|eadlock",
         r"(?:may|might|could) hang\b|(?:may|might|could|appears? to|seems to) be (?:stuck|hung|hanging"
         r"|deadlocked)|\b(?:appears?|seems) (?:stuck"
         r"|hung)\b"
@@ -171,26 +161,24 @@ SIGNATURES = (
         r"|[Pp]otential) (?:a )?(?:hang|deadlock)",
         "Something waits for longer than it should.",
         "Look which rank or site did not come, and what it does (py-spy dump).",
+        role="fallback",
+        severity=Level.WARNING,
     ),
     signature(
         "launcher.ends",
-        "fallback",
-        Level.WARNING,
-        (
-            *("forcefully exit", "Killing subprocess", "closing signal", "via signal", "terminated normally, but"),
-            "xit code. Per user-direction",
-        ),
+        "forcefully exit|Killing subprocess|closing signal|via signal|terminated normally, but"
+        "|xit code. Per user-direction",
         r"\bjob {1,2}terminated normally, but|^a non-zero exit code\. Per user-direction|forcefully exiting"
         r"|Killing subprocess|\bclosing signal (?P<signal>SIG\w{2,6})"
         r"|via signal (?P<via>SIG\w{2,6})",
         "A launcher ends the processes that it has started, mostly because one of them failed.",
         "Look at what came before it.",
+        role="fallback",
+        severity=Level.WARNING,
     ),
     signature(
         "process.exit",
-        "cascade",
-        Level.ERROR,
-        ("xit", "turned non-zero", "failed with", "terminated with", "execution code", "] Error ", "status failed cmd"),
+        "xit|turned non-zero|failed with|terminated with|execution code|] Error |status failed cmd",
         r"\b[Ee]xit(?:ed|s|ing|code|Code|_code|-code)?\b[^|]{0,40}?(?<!\w)(?:(?:code|[Cc]ode"
         r"|status)[\"']?\s{0,2}[:=]?\s{0,2}|value )"
         r"(?P<code>-?[1-9]\d{0,9})\b"
@@ -204,14 +192,14 @@ SIGNATURES = (
         r"|\bstatus failed cmd \[.{0,3000}\] code (?P<container>-?[1-9]\d{0,5})\b",
         "A process ended with a code that is not 0; 137 and -9 mean SIGKILL, 143 and -15 SIGTERM, 139 and -11 a crash.",
         "Look at that process's log; for SIGKILL look for host.oom: the code alone does not prove it.",
+        role="cascade",
+        severity=Level.ERROR,
         key=("code", "status", "execution", "with", "container"),
     ),
     signature(
         # In TAP, "# TODO" and "# SKIP" behind "not ok" say that this failure was expected.
         "step.failed",
-        "fallback",
-        Level.ERROR,
-        ("FAIL", " ERROR", "not ok ", "***", ": failed", "build stopped"),
+        "FAIL| ERROR|not ok |***|: failed|build stopped",
         rf"^{_HARMLESS}(?:(?:\d{{4}}-\d\d-\d\dT[\d:.]{{8,20}}Z )?\s{{0,40}}(?:--- FAIL: \S|FAIL(?:\t"
         rf"|:? {{1,4}})(?!\d{{1,7}}(?:$|[ ,]))"
         r"|(?:\[gw\d{1,4}\] \[ {0,2}\d{1,3}%\] )?FAILED \S{1,300}::|not ok \d{1,7}\b(?!.{0,400}# (?:TODO|SKIP)))"
@@ -221,43 +209,24 @@ SIGNATURES = (
         r"|\S.{0,60}: failed\s*$|ninja: build stopped: )",
         "A test, or a step of a build or of a job, failed; this line does not say why.",
         "Look at what it printed, mostly before or behind this line.",
+        role="fallback",
+        severity=Level.ERROR,
     ),
     signature(
         "check.failed",
-        "cascade",
-        Level.FATAL,
-        (
-            *("heck failed: ", "CHECK failed", "ASSERT FAILED", "ssertion failed", "ssertion `", "heck failure stack"),
-            *("rror when constructing", "rror when executing"),
-        ),
+        "heck failed: |CHECK failed|ASSERT FAILED|ssertion failed|ssertion `|heck failure stack"
+        "|rror when constructing|rror when executing",
         r"[Cc]heck failed: |CHECK failed|INTERNAL ASSERT FAILED|\b[Aa]ssertion failed"
         r"|:\s?\d{1,7}: .{1,300}: Assertion `"
         r"|[Cc]heck failure stack|\bError when (?:constructing|executing) .{0,60}\boperator\b",
         "Native code found something that must not be, and gives up.",
         "Look at the check, and for an earlier error.",
+        role="cascade",
     ),
     signature(
         "program.exception",
-        "cascade",
-        Level.ERROR,
-        (
-            "rror",
-            "xception",
-            "nterrupt",
-            "imeout",
-            "xpired",
-            "UNHANDLED",
-            "UnhandledP",
-            "ot found",
-            "Unavailable",
-            "Denied",
-            "Exceeded",
-            "Exhausted",
-            "Aborted",
-            "Failed",
-            "Closed",
-            "Invalid",
-        ),
+        "rror|xception|nterrupt|imeout|xpired|UNHANDLED|UnhandledP|ot found|Unavailable|Denied|Exceeded|Exhausted"
+        "|Aborted|Failed|Closed|Invalid",
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'|(?:ERROR|FATAL|CRITICAL)\s{{1,8}})"
         r"|\s{1,12}(?=\w{1,60} \[ERR_)|E {3,12})?"  # Node, pytest
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
@@ -275,39 +244,24 @@ SIGNATURES = (
         r"|Failed|Closed|Invalid))(?:: |$)",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
+        role="cascade",
+        severity=Level.ERROR,
         key=("exception",),
     ),
     signature(
         "git.asked",
-        "symptom",
-        Level.WARNING,
         "fatal: ",
         r"^fatal: (?:not a git repository|No names found|No tags can describe|detected dubious ownership|bad revision"
         r"|ambiguous argument|No such remote|your current branch .{1,100} does not have any commits)",
         "Git has no answer. Trackers and packages ask it for the version of the code, and go on without one.",
         "Look at the line behind it, if the program ended here.",
+        role="symptom",
+        severity=Level.WARNING,
     ),
     signature(
         "log.fatal",
-        "cascade",
-        Level.FATAL,
-        (
-            *(
-                "FATA",
-                "RITICAL",
-                " fatal ",
-                "untime error: ",
-                "forrtl: severe",
-                "fatal: ",
-                "fatal error",
-                "Fatal error",
-                "atal runtime error",
-                "=panic",
-                ": F ",
-            ),
-            *('atal"', 'ritical"', "atal]", "ritical]", "atal>", "Fatal: ", "=fatal", "=FATAL", 'panic"'),
-            *("F0", "F1", 'level":60'),
-        ),
+        "FATA|RITICAL| fatal |untime error: |forrtl: severe|fatal: |fatal error|Fatal error|atal runtime error"
+        '|=panic|: F |atal"|ritical"|atal]|ritical]|atal>|Fatal: |=fatal|=FATAL|panic"|F0|F1|level":60',
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
         r"|^(?!.{0,60}\b(?:INFO|WARN|WARNING|DEBUG)\b).{0,400}?(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )"
         r"|^\S{1,40} fatal\s{1,4}: |^(?:FATA|PANI)\[[\dT:Z.+-]{4,40}\]"
@@ -319,33 +273,12 @@ SIGNATURES = (
         rf"|^(?:.{{0,60}}\s)?Fatal: |\bFortran runtime error: |^(?:.{{0,60}}\s)?forrtl: severe \(",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
+        role="cascade",
     ),
     signature(
         "log.error",
-        "fallback",
-        Level.ERROR,
-        (
-            "rror",
-            "RRO",
-            "ailed",
-            "ailure",
-            "nvalid",
-            "annot ",
-            "not found",
-            "imeout",
-            "imed out",
-            "lost ",
-            "Lost ",
-            "dead",
-            "_E",
-            ": E ",
-            'rror"',
-            'RROR"',
-            "tack traceback:",
-            "E0",
-            "E1",
-            'level":50',
-        ),
+        'rror|RRO|ailed|ailure|nvalid|annot |not found|imeout|imed out|lost |Lost |dead|_E|: E |rror"|RROR"'
+        '|tack traceback:|E0|E1|level":50',
         rf"^{_HARMLESS}{_NO_FRAME}(?:.{{0,120}}?(?<![\w\"'=.-])(?<!no )(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
         rf"|.{{0,120}}\blevel=(?i:error)\b|ERRO\[[\dT:Z.+-]{{4,40}}\]"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
@@ -381,90 +314,29 @@ SIGNATURES = (
         rf"|{_LEVEL}['\"](?i:error)['\"]|^\{{.{{0,600}}?\"level\":50\b",
         "The program reports an error whose cause flarelog does not know.",
         "Look at what it says, and at the lines around it.",
+        role="fallback",
+        severity=Level.ERROR,
     ),
     signature(
         "program.failed",
-        "fallback",
-        Level.WARNING,
-        (
-            *(
-                "Stop.",
-                ".go:",
-                ": Failure",
-                "ailed",
-                "FAIL",
-                "ailure ",
-                "nable to",
-                "ould not ",
-                "annot ",
-                "nvalid ",
-                "imed out",
-                "iving up",
-            ),
-            *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "ot found"),
-            *(
-                "not exist",
-                "xceed",
-                "bort",
-                "rash",
-                "illed",
-                "nhealthy",
-                "ermina",
-                "an't ",
-                "navailable",
-                "ot enough",
-                "nsufficient",
-                "not connected",
-                "n't ",
-                "not ",
-                " line ",
-                "rror ",
-                "rror[E",
-                "No valid",
-                "No match",
-                "No suitable",
-                "o available",
-                "Invalid __",
-                "INVALID",
-                "imeout ",
-                "curl: (",
-                "ndefined:",
-                "nvalid",
-                "xiting",
-                "missing or",
-                "rrors occurred",
-                "missing } ",
-                "id not ",
-                "oes not ",
-            ),
-            *(
-                "alted",
-                "llegal",
-                "ancel",
-                "nexpected",
-                "imes out",
-                " down",
-                "iolation",
-                "ndefined ",
-                "iverge",
-                "o route",
-                "o such",
-                " lost",
-                "isconnect",
-            ),
-        ),
+        "Stop.|.go:|: Failure|ailed|FAIL|ailure |nable to|ould not |annot |nvalid |imed out|iving up|responding"
+        "|eachable|efused|enied|orrupt|ismatch|ot found|not exist|xceed|bort|rash|illed|nhealthy|ermina|an't "
+        "|navailable|ot enough|nsufficient|not connected|n't |not | line |rror |rror[E|No valid|No match"
+        "|No suitable|o available|Invalid __|INVALID|imeout |curl: (|ndefined:|nvalid|xiting|missing or"
+        "|rrors occurred|missing } |id not |oes not |alted|llegal|ancel|nexpected|imes out| down|iolation|ndefined "
+        "|iverge|o route|o such| lost|isconnect",
         rf"^{_HARMLESS}{_NO_FRAME}(?!\s{{0,20}}(?:(?i:hint|notes?|tip|usage|help)\b:?|If (?:you|the|this"
         rf"|it)\b))(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))"
         r"|\b(?i:terminating|aborting|killing) (?:the |all |this |other |remaining ){0,3}(?:workload|job|run|training"
         r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",
         "The program says that something did not work; it may go on.",
         "Look at what it says, and whether the program went on.",
+        role="fallback",
+        severity=Level.WARNING,
     ),
     signature(
         "job.failed",
-        "fallback",
-        Level.ERROR,
-        ("ailed", "FAILED", "borted", "dropp", "Dropp", "rejected"),
+        "ailed|FAILED|borted|dropp|Dropp|rejected",
         r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step|container)\b"
         r"(?: (?!failed)[\w.:<>#/'-]{1,80}){0,2} (?:has |was |is )?(?:failed(?=: |[.! ]{0,4}\s*$|, took| after | with "
         r"| because | due to )"
@@ -472,5 +344,7 @@ SIGNATURES = (
         r"|\bis in [Ff]ailed state\b|\b[Dd]ropping job\b.{0,100}\bfailed to ",
         "The program says that a job failed.",
         "Look at what it says, and at the lines before it.",
+        role="fallback",
+        severity=Level.ERROR,
     ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 from zlib import crc32
 
-from flarelog.detect.base import LOOKED, sieved
+from flarelog.detect.base import LOOKED, sieved, words
 from flarelog.detect.speaking import goes_on
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
@@ -239,8 +239,8 @@ def _named(said: str) -> frozenset[str]:
 @lru_cache(64)
 def _names(text: str) -> frozenset[str]:
     """The words of *text* that may be names: those with a digit or a mark within."""
-    words = (word.strip(".:-") for word in _NAME.findall(text[:HEAD]))
-    return frozenset(word for word in words if len(word) > 2 and _NAMED.search(word) is not None)
+    found = (word.strip(".:-") for word in _NAME.findall(text[:HEAD]))
+    return frozenset(word for word in found if len(word) > 2 and _NAMED.search(word) is not None)
 
 
 def begun_test(text: str) -> str:
@@ -305,27 +305,14 @@ _HEADING = late(r".{0,200}\]:? (?=.)|.{0,80}?\b(?:ERROR|FATAL|CRITICAL|WARN(?:IN
 _NAME = late(r"[\w./:@-]*[A-Za-z][\w./:@-]*")
 _NAMED = late(r"[\d./_-]")
 _DIGITS = late(r"\d+")
-_BACK_WORDS = (
-    "estor",
-    "esum",
-    " OK",
-    " 0 failures",
-    "Job executing",
-    "Started",
-    "Pulled",
-    " retr",
-    "etrying",
-    "revious",
-    " older",
-    "uploaded",
-    "Synced ",
+_BACK_WORDS = words(
+    "estor|esum| OK| 0 failures|Job executing|Started|Pulled| retr|etrying|revious| older|uploaded|Synced "
 )
 # In small letters: one of them, or the pattern, is in each line of which ``begun_test``, ``is_back``, ``is_well`` or
 # ``starts_python`` says something.
 TELLING = (
     *map(str.lower, _BACK_WORDS),
-    *("restored", "recovered", "connected", "resumed", "restarted", "succe", "online", "healthy", "ready", "plugged"),
-    *("--- pass: ", "warning: "),
+    *words("restored|recovered|connected|resumed|restarted|succe|online|healthy|ready|plugged|--- pass: |warning: "),
 )
 TELLING_SHORT = late(r"(?:up|ok)\b")
 _RESUMED = late(

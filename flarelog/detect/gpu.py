@@ -41,38 +41,21 @@ def _advised(facts: dict[str, Fact]) -> dict[str, Fact]:
 SIGNATURES = (
     signature(
         "kernel.choice",
-        "symptom",
-        Level.WARNING,
-        ("select_algorithm.py", "kipping tactic"),
+        "select_algorithm.py|kipping tactic",
         r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))"
         r"|\bSkipping tactic \w{1,20} due to\b",
         "PyTorch's compiler tried a kernel that failed, and chooses another one.",
         "See whether the run goes on; else leave out max-autotune.",
+        role="symptom",
+        severity=Level.WARNING,
     ),
     signature(
         "cuda.oom",
-        "root",
-        Level.FATAL,
-        (
-            *("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "OOM when allocating", "Out of memory while trying"),
-            *(
-                "Attempting to reserve",
-                "Attempting to allocate",
-                "from device: hip",
-                "from device: HIP",
-                "of memory in",
-            ),
-            *(
-                "ResourceExhaustedError",
-                "esource exhausted: ",
-                "RESOURCE_EXHAUSTED: ",
-                "NOT allocate memory block",
-                "ErrorOutOf",
-            ),
-            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY", "Out of ", "OutOfMemoryError", "OutOfGPU"),
-            *("ailed to allocate", "nable to allocate", "No available memory", "KV cache memory", "desired GPU memory"),
-            "Dst tensor is not initialized",
-        ),
+        "out of memory|OUT_OF_MEMORY|ALLOC_FAILED|OOM when allocating|Out of memory while trying"
+        "|Attempting to reserve|Attempting to allocate|from device: hip|from device: HIP|of memory in"
+        "|ResourceExhaustedError|esource exhausted: |RESOURCE_EXHAUSTED: |NOT allocate memory block|ErrorOutOf"
+        "|ERROR_OUT_OF_|ErrorMemoryAllocation|ERROR_RT_MEMORY|Out of |OutOfMemoryError|OutOfGPU|ailed to allocate"
+        "|nable to allocate|No available memory|KV cache memory|desired GPU memory|Dst tensor is not initialized",
         r"(?P<device>CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU) out of memory\. Tried to allocate "
         r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
         r"(?:.{0,100}?[GN]PU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
@@ -103,9 +86,7 @@ SIGNATURES = (
     ),
     signature(
         "gpu.resources",
-        "root",
-        Level.FATAL,
-        ("out of resource", "oo many resources requested"),
+        "out of resource|oo many resources requested",
         r"OutOfResources: |\bout of resources?: (?:shared memory|threads|tensor memory)"
         r"|[Tt]oo many resources requested for launch",
         "A kernel needs more of the GPU's shared memory, registers or threads than it has.",
@@ -113,18 +94,14 @@ SIGNATURES = (
     ),
     signature(
         "gpu.ecc",
-        "root",
-        Level.FATAL,
-        ("ECC error", "ECC_UNCORRECTABLE"),
+        "ECC error|ECC_UNCORRECTABLE",
         r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE",
         "The GPU's memory has an error that it cannot correct.",
         "Drain the node and reset the GPU; have it replaced if the error returns.",
     ),
     signature(
         "cuda.kernel-image",
-        "root",
-        Level.FATAL,
-        ("no kernel image", "nvalid device function", "device kernel image is invalid", "rrorNoBinaryForGpu"),
+        "no kernel image|nvalid device function|device kernel image is invalid|rrorNoBinaryForGpu",
         r"no kernel image is available for execution|(?:rror|ERROR).{0,60}[Ii]nvalid device function"
         r"|device kernel image is invalid|(?:rror|failed).{0,60}hipErrorNoBinaryForGpu",
         "The program was not built for this kind of GPU.",
@@ -132,9 +109,7 @@ SIGNATURES = (
     ),
     signature(
         "cuda.driver",
-        "root",
-        Level.FATAL,
-        ("driver version is insufficient", "driver on your system is too old", "river/library version mismatch"),
+        "driver version is insufficient|driver on your system is too old|river/library version mismatch",
         r"CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
         r"(?<!NVML: )[Dd]river/library version mismatch",
         "The NVIDIA driver does not fit the CUDA version of the program.",
@@ -142,9 +117,7 @@ SIGNATURES = (
     ),
     signature(
         "cuda.assert",
-        "root",
-        Level.FATAL,
-        ("device-side assert", "thread: ["),
+        "device-side assert|thread: [",
         r"[Ee]rror.{0,20}: device-side assert triggered|error=59 : device-side assert"
         r"|block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion .{1,300}? failed",
         "An assertion failed on the GPU, mostly an index or a label that is out of range.",
@@ -152,12 +125,8 @@ SIGNATURES = (
     ),
     signature(
         "cuda.fault",
-        "root",
-        Level.FATAL,
-        (
-            *("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
-            *("HSA_STATUS_ERROR", "CUDA_ERROR_", "ccess fault by GPU", "HW Exception by GPU"),
-        ),
+        "illegal memory access|unspecified launch failure|misaligned address|illegal instruction was"
+        "|HSA_STATUS_ERROR|CUDA_ERROR_|ccess fault by GPU|HW Exception by GPU",
         r"(?:CUDA|HIP) error: (?:an )?(?P<what>illegal memory access|unspecified launch failure|misaligned address"
         r"|illegal instruction)|an illegal memory access was encountered"
         r"|\berror ?: HSA_STATUS_ERROR(?:_EXCEPTION|_MEMORY_\w{5,40}|_ILLEGAL_INSTRUCTION)?: "
@@ -169,18 +138,14 @@ SIGNATURES = (
     ),
     signature(
         "cuda.none",
-        "root",
-        Level.FATAL,
-        ("No CUDA GPUs are available", "not compiled with CUDA", "no CUDA-capable device"),
+        "No CUDA GPUs are available|not compiled with CUDA|no CUDA-capable device",
         r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|no CUDA-capable device is detected",
         "The program sees no GPU.",
         "Check nvidia-smi, CUDA_VISIBLE_DEVICES, the container's --gpus, and whether the build has CUDA.",
     ),
     signature(
         "cuda.busy",
-        "root",
-        Level.FATAL,
-        ("busy or unavailable", "esource busy", "already in use by another process", "TPU is already"),
+        "busy or unavailable|esource busy|already in use by another process|TPU is already",
         r"CUDA-capable device\(s\) is/are busy or unavailable|(?:/dev/(?:accel|vfio|nvidia)"
         r"|iommu).{0,60}Device or resource busy"
         r"|libtpu\S{0,10} already in use|\bTPU is already in use",
@@ -189,9 +154,7 @@ SIGNATURES = (
     ),
     signature(
         "cuda.library",
-        "root",
-        Level.FATAL,
-        ("_STATUS_", "rocBLAS error", "MIOpen Error", "miopenStatus", "rocblas_status_", "cuDNN error", "cublas"),
+        "_STATUS_|rocBLAS error|MIOpen Error|miopenStatus|rocblas_status_|cuDNN error|cublas",
         r"(?:cuDNN|CUDA) error: (?P<status>CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_[A-Z_]{4,40})"
         r"|\b(?P<other>CU(?:DNN|BLAS|SOLVER|SPARSE|FFT|RAND)_STATUS_(?!SUCCESS|NOT_SUPPORTED)[A-Z_]{4,40})"
         r"|rocBLAS error|MIOpen Error"
@@ -203,9 +166,7 @@ SIGNATURES = (
     ),
     signature(
         "cuda.device",
-        "root",
-        Level.FATAL,
-        ("nvalid device ordinal", "ERROR_INVALID_DEVICE"),
+        "nvalid device ordinal|ERROR_INVALID_DEVICE",
         r"[Ii]nvalid device ordinal|CUDA_ERROR_INVALID_DEVICE",
         "The program asks for a GPU that it does not have.",
         "Compare the number of ranks of the machine with nvidia-smi and CUDA_VISIBLE_DEVICES; set the device by"
@@ -213,8 +174,6 @@ SIGNATURES = (
     ),
     signature(
         "gpu.driver",
-        "root",
-        Level.FATAL,
         "NVRM: ",
         r"NVRM: .{0,200}?(?P<what>RmInitAdapter failed|rm_init_adapter failed|Cannot attach gpu|probe routine failed"
         r"|API mismatch|GPU is probably locked"
@@ -225,36 +184,34 @@ SIGNATURES = (
     ),
     signature(
         "device.fallback",
-        "symptom",
-        Level.WARNING,
-        ("alling back to CPU", "alling back to cpu", "ailed call to cuInit"),
+        "alling back to CPU|alling back to cpu|ailed call to cuInit",
         r"[Ff]alling back to (?:CPU|cpu)\b|failed call to cuInit",
         "The program found no accelerator that it can use, and computes on the CPU.",
         "Check nvidia-smi, the build and the container's devices, if one should be there.",
+        role="symptom",
+        severity=Level.WARNING,
     ),
     signature(
         "cuda.async",
-        "advice",
-        Level.INFO,
         "asynchronously reported",
         r"(?:CUDA|HIP) kernel errors might be asynchronously reported",
         "The stack trace of a CUDA error may point to a later call.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 to see the call that failed.",
+        role="advice",
+        severity=Level.INFO,
     ),
     signature(
         "gpu.xid-cleanup",
-        "symptom",
-        Level.WARNING,
         "NVRM: Xid",
         r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<xid>43|45)\b",
         "The driver cleaned up behind a program that ended or failed.",
         "Look for what ended the program, or for an earlier Xid.",
+        role="symptom",
+        severity=Level.WARNING,
         key=("pci", "xid"),
     ),
     signature(
         "gpu.xid",
-        "root",
-        Level.FATAL,
         "NVRM: Xid",
         r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<xid>\d{1,4})\b",
         "The NVIDIA driver reports an error of a GPU.",
@@ -264,18 +221,14 @@ SIGNATURES = (
     ),
     signature(
         "gpu.nvlink",
-        "root",
-        Level.FATAL,
-        ("NVLink error", "SXid ("),
+        "NVLink error|SXid (",
         r"uncorrectable NVLink error|\bSXid \([^)]{4,40}\): (?P<sxid>\d{1,6}), Fatal\b",
         "The link between two GPUs has an error that it cannot correct.",
         "Check nvidia-smi nvlink -e and the kernel's messages for an Xid; reset the GPUs, reseat the link.",
     ),
     signature(
         "gpu.lost",
-        "root",
-        Level.FATAL,
-        ("fallen off the bus", "GPU is lost", "device handle for GPU"),
+        "fallen off the bus|GPU is lost|device handle for GPU",
         r"NVRM:.{0,80}fallen off the bus|GPU is lost|Unable to determine the device handle for GPU.{0,60}"
         r"(?:Unknown Error|GPU is lost|Not Found)",
         "The machine has lost the connection to a GPU.",
@@ -283,24 +236,11 @@ SIGNATURES = (
     ),
     signature(
         "accelerator.error",
-        "root",
-        Level.FATAL,
-        (
-            *("CUDA error", "HIP error", "XPU error", "NPU error", "MUSA error", "ACL error"),
-            *(
-                "cuda runtime error",
-                "synStatus",
-                "Device acquire failed",
-                "raph compile failed",
-                "RT_FAILURE",
-                "nrt_init failed",
-            ),
-            *("UR error", "PI error", "CUDA_ERROR_", "EZ9999", "Cuda failure", "UR_RESULT_ERROR", "PI_ERROR_"),
-            *("ailed to initialize", "not HEALTHY", "ouldn't open"),
-            *("EE10", "EE99", "EH99", "EI00", "EJ00", "EK00", "EL00", "EZ30", "nner Error", "rror from device"),
-            *("tream failed", "kernel failed", "synapse error", ", error message=", "alted unexpectedly"),
-            "alt is unexpected",
-        ),
+        "CUDA error|HIP error|XPU error|NPU error|MUSA error|ACL error|cuda runtime error|synStatus"
+        "|Device acquire failed|raph compile failed|RT_FAILURE|nrt_init failed|UR error|PI error|CUDA_ERROR_|EZ9999"
+        "|Cuda failure|UR_RESULT_ERROR|PI_ERROR_|ailed to initialize|not HEALTHY|ouldn't open|EE10|EE99|EH99|EI00"
+        "|EJ00|EK00|EL00|EZ30|nner Error|rror from device|tream failed|kernel failed|synapse error|, error message="
+        "|alted unexpectedly|alt is unexpected",
         r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \("
         r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
         r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}"
@@ -315,11 +255,10 @@ SIGNATURES = (
     ),
     signature(
         "accelerator.call",
-        "cascade",
-        Level.FATAL,
         "call acl api failed",
         "",
         "A call of Ascend's library failed; this line does not say why.",
         "Look at the lines behind it: one with a code, as EE9999 or EI0002, says what failed.",
+        role="cascade",
     ),
 )

@@ -14,31 +14,9 @@ _TIDIES = (
 SIGNATURES = (
     signature(
         "host.oom",
-        "root",
-        Level.FATAL,
-        (
-            "of memory: Kill",
-            *(
-                "Killed process",
-                "oom_kill event",
-                "oom-kill event",
-                "oom-kill:",
-                "OOMKilled",
-                "out-of-memory",
-                "Out Of Memory",
-            ),
-            *(
-                "invoked oom-killer",
-                "OOM-killed",
-                "memory limit",
-                "TERM_MEMLIMIT",
-                "memory budget",
-                "systemd-oomd killed",
-                "due to memory pressure",
-                "xceeded limit",
-            ),
-            *("memory usage limit", "OOM killer", "OOM Killer", "OOM-killer", "'oom-kill'"),
-        ),
+        "of memory: Kill|Killed process|oom_kill event|oom-kill event|oom-kill:|OOMKilled|out-of-memory"
+        "|Out Of Memory|invoked oom-killer|OOM-killed|memory limit|TERM_MEMLIMIT|memory budget|systemd-oomd killed"
+        "|due to memory pressure|xceeded limit|memory usage limit|OOM killer|OOM Killer|OOM-killer|'oom-kill'",
         r"(?:ut of memory: Kill(?:ed)?|\bKilled) process (?P<pid>\d{1,9})"
         r" \((?P<program>.{1,64}?)\)(?: total-vm|,| score)"
         r"|Detected (?P<kills>\d{1,6}) oom[_-]kill event|\bOOMKilled\b(?!\"?: ?(?:false|null))"
@@ -56,22 +34,8 @@ SIGNATURES = (
     ),
     signature(
         "host.memory",
-        "root",
-        Level.FATAL,
-        (
-            "MemoryError",
-            "annot allocate memory",
-            "DefaultCPUAllocator",
-            "bad_alloc",
-            "annot allocate vector",
-            "heap space",
-            "java.lang.Out",
-            "ot enough",
-            "nsufficient",
-            "emory exhausted",
-            "ut of memory",
-            "ut of virtual memory",
-        ),
+        "MemoryError|annot allocate memory|DefaultCPUAllocator|bad_alloc|annot allocate vector|heap space"
+        "|java.lang.Out|ot enough|nsufficient|emory exhausted|ut of memory|ut of virtual memory",
         r"(?<![A-Za-z])(?:_Array)?MemoryError\b|[Cc]annot allocate (?:memory|vector of size)"
         r"|java\.lang\.OutOfMemoryError"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
@@ -85,17 +49,8 @@ SIGNATURES = (
     ),
     signature(
         "crash.segfault",
-        "root",
-        Level.FATAL,
-        (
-            "Segmentation fault",
-            "segmentation fault",
-            "segfault at",
-            "SIGSEGV",
-            "aught signal 11",
-            "caught segfault",
-            "egmentation violation",
-        ),
+        "Segmentation fault|segmentation fault|segfault at|SIGSEGV|aught signal 11|caught segfault"
+        "|egmentation violation",
         r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$|: 11$| \(core dumped\)| {2,}|: address)"
         r"|died with <Signals\.SIGSEGV"
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
@@ -111,9 +66,7 @@ SIGNATURES = (
     ),
     signature(
         "crash.signal",
-        "root",
-        Level.FATAL,
-        ("core dumped", "Fatal Python error", "received signal SIG"),
+        "core dumped|Fatal Python error|received signal SIG",
         r"(?P<what>Aborted|Bus error|Illegal instruction|Floating point exception) *\(core dumped\)"
         r"|^Program received signal (?P<got>SIG[A-Z]{3,6})\b|Fatal Python error: (?P<error>Aborted|Bus error"
         r"|Illegal instruction|Floating[ -]point exception)",
@@ -122,26 +75,9 @@ SIGNATURES = (
     ),
     signature(
         "crash.heap",
-        "root",
-        Level.FATAL,
-        (
-            *(
-                "double free or corruption",
-                "free(): ",
-                "malloc(): ",
-                "realloc(): ",
-                "munmap_chunk(): ",
-                "corrupted size vs",
-            ),
-            *(
-                "corrupted double-linked list",
-                "corrupted unsorted",
-                "stack smashing detected",
-                "buffer overflow detected",
-            ),
-            "malloc_consolidate(): ",
-            "Sanitizer: ",
-        ),
+        "double free or corruption|free(): |malloc(): |realloc(): |munmap_chunk(): |corrupted size vs"
+        "|corrupted double-linked list|corrupted unsorted|stack smashing detected|buffer overflow detected"
+        "|malloc_consolidate(): |Sanitizer: ",
         r"double free or corruption|\bERROR: \w{1,20}Sanitizer: |\b(?:free|malloc|realloc|munmap_chunk"
         r"|malloc_consolidate)\(\): (?:invalid"
         r"|corrupted|unaligned"
@@ -154,9 +90,7 @@ SIGNATURES = (
     ),
     signature(
         "crash.panic",
-        "root",
-        Level.FATAL,
-        ("panicked at", "PanicException", "atal runtime error: ", "panic: "),
+        "panicked at|PanicException|atal runtime error: |panic: ",
         r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPANIC => panicked at"
         r"|\bPanicException: |\bObserved a panic: "
         r"|^fatal runtime error: |^(?:.{0,100}[\]:)|\d] ?)?panic: (?!(?:false|true|no|off|none|\d{1,9}"
@@ -166,8 +100,6 @@ SIGNATURES = (
     ),
     signature(
         "crash.llvm",
-        "root",
-        Level.FATAL,
         "LLVM ERROR: ",
         r"^(?:.{0,60}\s)?LLVM ERROR: (?P<why>\S.{0,100})",
         "LLVM, the compiler within Triton, XLA and numba, gave up and aborted the process.",
@@ -175,8 +107,6 @@ SIGNATURES = (
     ),
     signature(
         "host.killed",
-        "root",
-        Level.FATAL,
         "Killed",
         r"^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?Killed(?:\s*$| {2,}\S)",
         "A shell says that SIGKILL killed its command; usually memory ran out, but this line alone does not prove it.",
@@ -184,18 +114,14 @@ SIGNATURES = (
     ),
     signature(
         "disk.full",
-        "root",
-        Level.FATAL,
-        ("No space left on device", "EDQUOT", "No space left", "no space left on device"),
+        "No space left on device|EDQUOT|No space left|no space left on device",
         "",
         "A file system has no bytes or no inodes left.",
         "Look at df -h and df -i of the directory; remove old checkpoints.",
     ),
     signature(
         "disk.quota",
-        "root",
-        Level.FATAL,
-        ("quota exceeded", "xceeded quota", "quota has been exceeded", "xceeding"),
+        "quota exceeded|xceeded quota|quota has been exceeded|xceeding",
         r"(?i:disk quota exceeded|(?<!not )exceed(?:ed|ing) (?:\w{1,10} ){0,2}quota"
         r"|quota (?:has been )?exceeded).{0,80}$",
         "The user's quota of the file system is used up.",
@@ -203,38 +129,33 @@ SIGNATURES = (
     ),
     signature(
         "disk.write",
-        "root",
-        Level.ERROR,
-        ("unexpected pos", "failed writing file", "iostream error"),
+        "unexpected pos|failed writing file|iostream error",
         r"unexpected pos \d{1,18} vs \d{1,18}|PytorchStreamWriter failed writing file"
         r"|basic_ios::clear: iostream error",
         "A checkpoint could not be written: mostly a full disk or quota.",
         "Look at df -h, df -i and the quota; the file is incomplete and must not be loaded.",
+        severity=Level.ERROR,
     ),
     signature(
         "disk.readonly",
-        "root",
-        Level.ERROR,
         "Read-only file system",
         "",
         "The file system may not be written.",
         "Write elsewhere; look in the kernel's messages if the file system was writable before.",
+        severity=Level.ERROR,
     ),
     signature(
         "disk.error",
-        "root",
-        Level.ERROR,
-        ("Input/output error", "I/O error, dev", "emote I/O error", "I/O failure"),
+        "Input/output error|I/O error, dev|emote I/O error|I/O failure",
         r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error"
         r"|\b[Rr]emote I/O error\b|\buncorrectable I/O failure\b|I/O error, dev ",
         "A disk or a network file system could not read or write.",
         "Look in the kernel's messages; test the disk or the mount.",
+        severity=Level.ERROR,
     ),
     signature(
         "fs.mount",
-        "root",
-        Level.FATAL,
-        ("mount error", "imed out", "enied by server", "or other error", "efused", "o such device", "ailed, reason"),
+        "mount error|imed out|enied by server|or other error|efused|o such device|ailed, reason",
         r"\bmount error(?:\(\d{1,3}\)| \d{1,3})? ?[:=] ?\S"
         r"|^(?:.{0,60}[ :])?mount(?:\.\w{1,12})?: .{0,300}?(?:[Cc]onnection (?:timed out|refused)"
         r"|denied by server|or other error|No such device|failed, reason)",
@@ -243,67 +164,51 @@ SIGNATURES = (
     ),
     signature(
         "host.service",
-        "root",
-        Level.ERROR,
-        ("failed because", "ailed to start", "ailed to restart"),
+        "failed because|ailed to start|ailed to restart",
         r"\bJob for (?P<unit>\S{1,100}\.\w{4,9}) failed because "
         r"|\bFailed to (?:re)?start (?P<other>\S{1,100}\.service): ",
         "A service of the machine could not be started.",
         "Look at systemctl status and journalctl -u of that service.",
+        severity=Level.ERROR,
         key=("unit", "other"),
     ),
     signature(
         "fs.denied",
-        "root",
-        Level.ERROR,
-        ("ermission denied", "Operation not permitted"),
+        "ermission denied|Operation not permitted",
         r"\[Errno (?:13|1)\] (?:Permission denied|Operation not permitted)(?:: '?(?P<path>[^']{1,200}))?"
         rf"|^{_TIDIES}(?:\S{{0,200}}: )(?:line \d{{1,7}}: )?(?:.{{0,160}}: )?Permission denied\s*"
         r"(?:$|\((?:publickey|password))"
         r"|[Ee]rror.{0,120}: [Pp]ermission denied",
         "The program may not read or write a file.",
         "Compare the user of the job or the container with the owner and the mode of the file.",
+        severity=Level.ERROR,
     ),
     signature(
         "fs.missing",
-        "root",
-        Level.ERROR,
-        ("No such file or directory", "can't open file", "does not exist"),
+        "No such file or directory|can't open file|does not exist",
         # A program that warns goes on without the file.
         r"^(?!.{0,80}?\bWARN(?:ING)?\b).*?\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?"
         rf"|python\S{{0,8}}: can't open file|^{_TIDIES}(?:\S{{0,200}}: )(?:cannot (?:open|access"
         r"|stat) )?\S{1,200}: No such file or directory\s*$",
         "A file that the program needs is not there.",
         "Check the path, the mount and the working directory at the site that failed.",
+        severity=Level.ERROR,
     ),
     signature(
         "program.usage",
-        "root",
-        Level.ERROR,
-        ("error: ", "Error: ", "recognized option", "nvalid option", "nknown option"),
+        "error: |Error: |recognized option|nvalid option|nknown option",
         r"^(?:.{0,240}[ \]:])?error: (?:unrecognized arguments?:|the following arguments are required:"
         r"|argument \S{1,100}: |one of the arguments |ambiguous option: |too few arguments|expected \w{1,10} argument)"
         r"|^Error: (?:[Nn]o such (?:option|command)|Missing (?:option|argument|parameter)|Invalid value for"
         r"|Got unexpected extra argument)|^\S{1,100}: (?:unrecognized|invalid|unknown) option (?:-- )?\S",
         "The program was called with options that it does not take.",
         "Correct the command; its --help names the options of the version that is installed at the site.",
+        severity=Level.ERROR,
     ),
     signature(
         "shell.command",
-        "root",
-        Level.ERROR,
-        (
-            "command not found",
-            ": not found",
-            "ntax error",
-            "unbound variable",
-            "bad interpreter",
-            "unexpected EOF",
-            ": bad substitution",
-            "ambiguous redirect",
-            "annot execute",
-            "No such file or directory",
-        ),
+        "command not found|: not found|ntax error|unbound variable|bad interpreter|unexpected EOF"
+        "|: bad substitution|ambiguous redirect|annot execute|No such file or directory",
         r"^\S{1,200}: (?:line )?\d{1,7}: .{1,200}: (?:command )?not found\s*$|^(?:-?(?:ba|z"
         r"|da)?sh: )(?:line \d{1,7}: )?"
         r"(?P<command>\S{1,100}): (?:command )?not found|: (?P<missing>\S{1,100}): command not found"
@@ -313,62 +218,51 @@ SIGNATURES = (
         r"|^\S{1,200}: line \d{1,7}: (?P<file>\S{1,200}): No such file or directory\s*$",
         "A shell script names a program or a file that is missing, or runs in another shell than it was written for.",
         "Check PATH, the modules and the files of the site that failed, and with which shell the script is started.",
+        severity=Level.ERROR,
     ),
     signature(
         "limit.processes",
-        "root",
-        Level.ERROR,
-        (
-            "can't start new thread",
-            "Resource temporarily unavailable",
-            "hread creation failed",
-            "pthread_create failed",
-        ),
+        "can't start new thread|Resource temporarily unavailable|hread creation failed|pthread_create failed",
         r"can't start new thread|(?:fork|Fork|clone|pthread_create).{0,60}Resource temporarily unavailable"
         r"|[Tt]hread creation failed|pthread_create failed",
         "The user or the container may start no more processes or threads.",
         "Look at ulimit -u and the cgroup's pids.max; use fewer workers, and set OMP_NUM_THREADS.",
+        severity=Level.ERROR,
     ),
     signature(
         "fs.disconnected",
-        "root",
-        Level.ERROR,
-        ("Transport endpoint is not connected", "Software caused connection abort"),
+        "Transport endpoint is not connected|Software caused connection abort",
         r"Transport endpoint is not connected|\[Errno 103\] Software caused connection abort",
         "A mounted file system (FUSE) has lost its process.",
         "Check mountpoint -q; mount it again or restart its CSI pod.",
+        severity=Level.ERROR,
     ),
     signature(
         "fs.stale",
-        "root",
-        Level.ERROR,
-        ("Stale file handle", "Stale NFS file handle"),
+        "Stale file handle|Stale NFS file handle",
         "",
         "The server of a network file system no longer knows an open file.",
         "Check the server's exports; mount it again and restart the job.",
+        severity=Level.ERROR,
     ),
     signature(
         "storage.throttled",
-        "root",
-        Level.ERROR,
-        ("SlowDown", "lease reduce your request rate"),
+        "SlowDown|lease reduce your request rate",
         r"\(SlowDown\)|\b[Pp]lease reduce your request rate",
         "The object store refuses requests because there are too many.",
         "Use fewer workers or larger objects, spread them over prefixes, or keep a cache.",
+        severity=Level.ERROR,
     ),
     signature(
         "limit.files",
-        "root",
-        Level.ERROR,
-        ("Too many open files", "received 0 items of ancdata", "unable to open shared memory object"),
+        "Too many open files|received 0 items of ancdata|unable to open shared memory object",
         "",
         "The process has reached its limit of open files.",
         "Raise ulimit -n; with DataLoader use torch.multiprocessing.set_sharing_strategy('file_system').",
+        severity=Level.ERROR,
     ),
     signature(
         "crash.exception",
-        "root",
-        Level.FATAL,
         "what():",
         # Exceptions of NCCL and gloo mostly come from another rank's failure.
         r"^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>(?!.{0,200}?(?:[NR]CCL|[Cc]onnect|[Ww]atchdog|[Rr]ank \d"
@@ -378,13 +272,12 @@ SIGNATURES = (
     ),
     signature(
         "crash.terminate",
-        "cascade",
-        Level.FATAL,
-        ("terminate called ", "libc++abi", "what():"),
+        "terminate called |libc++abi|what():",
         r"terminate called (?:after throwing an instance of '(?P<exception>[^']{1,150})|without an active exception"
         r"|recursively)|libc\+\+abi(?:\.dylib)?: terminating"
         r"|^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>\S.{0,100})",
         "The process aborts: no code caught a C++ exception. The next line says which.",
         "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
+        role="cascade",
     ),
 )

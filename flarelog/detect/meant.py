@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flarelog.detect.base import Signature
+from flarelog.detect.base import Signature, words
 from flarelog.detect.endings import ended_well
 from flarelog.detect.going_on import (
     does_without,
@@ -22,25 +22,16 @@ from flarelog.detect.speaking import denied, is_retried, is_skipped, only_speaks
 from flarelog.render.levels import Level, level_of
 
 WARNED_OF = frozenset(
-    (
-        "torch.rendezvous",
-        "net.dns",
-        "net.unreachable",
-        "net.offline",
-        "http.status",
-        "grpc.status",
-        "ray.died",
-        "k8s.volume",
-        "fs.denied",
-        "fs.missing",
-        "process.died",
+    words(
+        "torch.rendezvous|net.dns|net.unreachable|net.offline|http.status|grpc.status|ray.died|k8s.volume|fs.denied"
+        "|fs.missing|process.died"
     )
 )
 """A program that only warns of these retries or does without. Other lines tell at a low level how a job ended."""
 DISPENSABLE = frozenset(
-    (
-        *("checkpoint.mismatch", "checkpoint.corrupt", "python.module", "python.library", "container.gpu", "cuda.none"),
-        *("cuda.driver", "gpu.driver", "gpu.resources", "net.tls", "storage.throttled"),
+    words(
+        "checkpoint.mismatch|checkpoint.corrupt|python.module|python.library|container.gpu|cuda.none|cuda.driver"
+        "|gpu.driver|gpu.resources|net.tls|storage.throttled"
     )
 )
 """A program that warns of these does without: a package for speed, initial weights, a GPU."""
