@@ -12,14 +12,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import NamedTuple
 
 from flarelog.detect.aftermath import Aftermath
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Signature, ends
 from flarelog.detect.before import BEFORE, Before, Said
 from flarelog.detect.endings import ends_well, finishes
 from flarelog.detect.exceptions import told
-from flarelog.detect.found import CAUSES, Found, Key
+from flarelog.detect.found import CAUSES, NOTHING, Found, Key, Settled
 from flarelog.detect.going_on import may_be_back
 from flarelog.detect.meant import ENDED, doubted, is_handled, is_meant
 from flarelog.detect.silence import Lack, Silence
@@ -44,18 +43,6 @@ _THROWN = re.compile(r"throwing an instance of '([^']{1,150})'")
 Rank = Callable[[Line], int | None]
 
 
-class Settled(NamedTuple):
-    """The findings before a line at which nothing was open: another detector can resume there."""
-
-    at: int  # the line's offset
-    found: Mapping[Key, Finding]
-    more: int  # findings over the limit
-    left: int = 0  # lines behind *at* that may still show that the program went on
-    on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
-    steps: int = 0  # lines before *at* with a step, since the latest finding
-    routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
-
-
 class Detector:
     """Finds trouble in the lines of *stream*. *rank* returns the rank of a line, *stamped* the time of a text at an
     offset. *known*: findings of another detector before the first line. *ends*: the ends of the commands that wrote the
@@ -69,11 +56,10 @@ class Detector:
         *,
         rank: Rank = lambda line: None,
         stamped: Callable[[str, int], int | None] = lambda text, offset: None,
-        known: Settled | None = None,
+        known: Settled = NOTHING,
         ends: Sequence[Exit] = (),
         came: Callable[[Line], tuple[int, int] | None] = lambda line: None,
     ) -> None:
-        known = known if known is not None else Settled(0, {}, 0)
         self.stream = stream
         self._table, self._rank = table, rank
         self._found = Found(known.found, known.more, ends)

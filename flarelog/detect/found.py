@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from flarelog.detect.base import CAUSE, PROGRAM, STOPPED, WENT_ON, Fact, Finding, Role
 from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_again, item_of, may_be_back
@@ -25,6 +26,21 @@ _ENDED_WELL = "ended well"  # ends the key of findings that were put aside, beca
 
 Key = tuple[Fact | None, ...]
 """The parts that tell findings of one log apart."""
+
+
+class Settled(NamedTuple):
+    """The findings before a line at which nothing was open: another detector can resume there."""
+
+    at: int  # the line's offset
+    found: Mapping[Key, Finding]
+    more: int  # findings over the limit
+    left: int = 0  # lines behind *at* that may still show that the program went on
+    on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
+    steps: int = 0  # lines before *at* with a step, since the latest finding
+    routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
+
+
+NOTHING = Settled(0, {}, 0)  # the state before a log
 
 
 class Found:

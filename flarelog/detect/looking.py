@@ -18,8 +18,8 @@ from typing import NamedTuple
 from flarelog.detect.base import Finding
 from flarelog.detect.before import BEFORE
 from flarelog.detect.clean import SIEVE, is_clean
-from flarelog.detect.detector import Detector, Settled
-from flarelog.detect.found import Key
+from flarelog.detect.detector import Detector
+from flarelog.detect.found import Key, Settled
 from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.table import Table
 from flarelog.model import Attributes, Mark, StreamInfo
@@ -113,7 +113,7 @@ def _passes(progress: Progress, data: bytes, cut: int, *, long: bool = False) ->
     """Whether nothing can be found in *data*, whose whole lines end at *cut*, or which is part of a *long* line. If so,
     move *progress*.
     """
-    if progress.plain is False or progress.left or not is_clean(data):
+    if progress.plain is False or progress.settled.left or not is_clean(data):
         return False
     if progress.plain is None:
         if may_be_records(data):
@@ -222,12 +222,9 @@ def _look(
         seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
     found = _arrived(seen.found.found, progress, info.grown)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
-        progress.settled = _arrived(seen.settled.found, progress, info.grown)
-        progress.at, _, progress.settled_more, progress.left, progress.on, progress.steps, progress.routine = (
-            seen.settled
-        )
+        progress.settled = seen.settled._replace(found=_arrived(seen.settled.found, progress, info.grown))
         progress.plain = seen.form
-    progress.late = {key: each for key, each in found.items() if progress.settled.get(key) != each}
+    progress.late = {key: each for key, each in found.items() if progress.settled.found.get(key) != each}
     progress.more = seen.found.more
     progress.told = digest_of(info, progress.findings)
 
@@ -236,7 +233,9 @@ def _arrived(found: Mapping[Key, Finding], progress: Progress, now: int) -> dict
     """*found*, with an arrival for each finding without a time: that of an earlier look, else *now*. A finding
     keeps its arrival, because the log's last growth changes as soon as more comes.
     """
-    known = {(key, each.offset): each.came for one in (progress.settled, progress.late) for key, each in one.items()}
+    known = {
+        (key, each.offset): each.came for one in (progress.settled.found, progress.late) for key, each in one.items()
+    }
     return {
         key: each if each.time is not None or each.came else replace(each, came=known.get((key, each.offset)) or now)
         for key, each in found.items()
@@ -263,7 +262,7 @@ def _seen(
     timed: bool,
 ) -> Generator[None, None, _Seen]:
     """Search the bytes of *around*. *timed*: read the times of all lines, not only of those with findings."""
-    stream, start, end = info.stream, progress.at, progress.at + (around.length or around.cut)
+    stream, end = info.stream, progress.at + (around.length or around.cut)
     ranks = RankChooser(RankChoice())
     ranks.learn([info])
     detector = Detector(
@@ -271,12 +270,10 @@ def _seen(
         _TABLE,
         rank=lambda line: ranks.rank(stream.key, line.offset, plain(line.text)),
         stamped=stamps.time,
-        known=Settled(
-            start, progress.settled, progress.settled_more, progress.left, progress.on, progress.steps, progress.routine
-        ),
+        known=progress.settled,
         ends=info.exits,
     )
-    sieved = bool(progress.plain) and not around.length and not progress.left and _is_short(around.data)
+    sieved = bool(progress.plain) and not around.length and not progress.settled.left and _is_short(around.data)
     marks = () if around.length else info.marks
     lines = _Lines(
         progress,

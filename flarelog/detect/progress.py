@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from flarelog.detect.base import Finding
-from flarelog.detect.found import Key
+from flarelog.detect.found import NOTHING, Key, Settled
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import known
@@ -25,43 +25,42 @@ class Progress:
     """The state of one log."""
 
     begun: int = 0  # when the log began, in milliseconds since 1970; a later log of its name has another value
-    at: int = 0  # findings before this offset are settled
     seen: int = 0  # bytes that were searched
     marks: int = 0  # marks that were known then
     sealed: bool = False  # whether the log was sealed then
     plain: bool | None = None  # whether no container runtime wrote the log; None: not known yet
     told: int = 0  # a digest of the marks' facts about the found lines
-    settled: Mapping[Key, Finding] = field(default_factory=dict)
-    settled_more: int = 0  # settled findings over the limit
-    left: int = 0  # lines behind *at* that may still show that the program went on
-    on: int = 0  # lines before *at* that showed that the program went on, since the latest finding
-    steps: int = 0  # lines before *at* with a step, since the latest finding
-    routine: frozenset[int] = frozenset()  # the shapes of the lines before findings
+    settled: Settled = NOTHING  # the findings before *at*
     late: Mapping[Key, Finding] = field(default_factory=dict)  # findings that lines behind *at* add or change
     more: int = 0  # all findings over the limit
     barren: int = 0  # no line ends between *at* and this offset; not stored
     spoken: Spoken = 0, None  # the last time before a line, as far as a look asked for it; not stored
 
     @property
+    def at(self) -> int:
+        """Findings before this offset are settled."""
+        return self.settled.at
+
+    @property
     def findings(self) -> list[Finding]:
         """The findings in the order of the log."""
-        return sorted({**self.settled, **self.late}.values(), key=lambda each: each.offset)
+        return sorted({**self.settled.found, **self.late}.values(), key=lambda each: each.offset)
 
     @property
     def size(self) -> int:
         """The number of kept findings; one that changed behind *at* counts twice."""
-        return len(self.settled) + len(self.late)
+        return len(self.settled.found) + len(self.late)
 
     def is_of(self, info: StreamInfo) -> bool:
         """Whether a look at *info* can resume from here; otherwise it starts over."""
         if info.committed < max(self.at, self.seen) or (info.begun and self.begun and info.begun != self.begun):
             return False
         same = (self.marks, self.sealed) == (len(info.marks), info.sealed)
-        return same or not (self.settled or self.late) or self.told == digest_of(info, self.findings)
+        return same or not self.size or self.told == digest_of(info, self.findings)
 
     def passed(self, end: int) -> None:
         """Move to *end*: nothing can be found in the whole lines before it."""
-        self.at, self.late, self.more = end, {}, self.settled_more
+        self.settled, self.late, self.more = self.settled._replace(at=end), {}, self.settled.more
 
     def has_seen(self, info: StreamInfo) -> None:
         """Note that all bytes and marks of *info* were searched."""
@@ -71,67 +70,39 @@ class Progress:
         """Keep the first *most* findings of the log, and count the others."""
         if self.size <= most:
             return
-        keys = sorted({*self.settled, *self.late}, key=lambda key: (self.late.get(key) or self.settled[key]).offset)
+        found = self.settled.found
+        keys = sorted({*found, *self.late}, key=lambda key: (self.late.get(key) or found[key]).offset)
         kept = {*keys[:most]}
-        gone = sum(key not in kept for key in self.settled)
-        self.settled_more += gone
+        left = {key: each for key, each in found.items() if key in kept}
         self.more += len(keys) - len(kept)
-        self.settled = {key: each for key, each in self.settled.items() if key in kept}
+        self.settled = self.settled._replace(found=left, more=self.settled.more + len(found) - len(left))
         self.late = {key: each for key, each in self.late.items() if key in kept}
 
     # --- the stored form
 
     def record(self) -> dict[str, Any]:
+        at, found, more, *passed, routine = self.settled
         return {
-            "begun": self.begun,
-            "at": self.at,
-            "seen": self.seen,
-            "marks": self.marks,
+            "numbers": [self.begun, self.seen, self.marks, self.told, self.more],
+            "settled": [at, more, *passed, *sorted(routine)],
             "sealed": self.sealed,
             "plain": self.plain,
-            "told": self.told,
-            "left": self.left,
-            "on": self.on,
-            "steps": self.steps,
-            "routine": sorted(self.routine),
-            "more": [self.settled_more, self.more],
-            "found": [[list(key), kept_record(each)] for key, each in self.settled.items()],
+            "found": [[list(key), kept_record(each)] for key, each in found.items()],
             "late": [[list(key), kept_record(each)] for key, each in self.late.items()],
         }
 
     @classmethod
     def of(cls, stream: StreamId, said: Mapping[str, Any]) -> Progress:
         """The progress of a ``record``. Raises ValueError, TypeError, KeyError."""
-        settled, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
-        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told", "left", "on", "steps")] + [
-            *said["more"]
-        ]
-        routine = frozenset(said["routine"])
-        if any(type(number) is not int or number < 0 for number in (*numbers, *routine)) or said["plain"] not in (
-            None,
-            False,
-            True,
-        ):
+        found, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
+        (begun, seen, marks, told, more), numbers = said["numbers"], said["settled"]
+        if any(type(number) is not int or number < 0 for number in (*said["numbers"], *numbers)):
             raise ValueError("a number is none")
-        begun, at, seen, marks, digest, left, on, steps, settled_more, more = numbers
-        sealed = said["sealed"] is True
-        return cls(
-            begun,
-            at,
-            seen,
-            marks,
-            sealed,
-            said["plain"],
-            digest,
-            settled,
-            settled_more,
-            left,
-            on,
-            steps,
-            routine,
-            late,
-            more,
-        )
+        if said["plain"] not in (None, False, True):
+            raise ValueError("the form of a log is unknown")
+        at, settled_more, left, on, steps, *routine = numbers
+        settled = Settled(at, found, settled_more, left, on, steps, frozenset(routine))
+        return cls(begun, seen, marks, said["sealed"] is True, said["plain"], told, settled, late, more)
 
 
 def digest_of(info: StreamInfo, found: Sequence[Finding]) -> int:

@@ -286,7 +286,7 @@ class Findings:
             site.changed = site.changed or (progress is not None and progress.size > 0)
             progress = site.logs[stream.log] = Progress()
         start, size, sealed = progress.at, progress.size, progress.sealed
-        found = progress.settled, progress.late
+        found = progress.settled.found, progress.late
         work = 0.0
         for _ in examine(progress, info, read, lambda: Stamps(self._own, time.time_ns())):
             work += time.thread_time() - began
@@ -302,7 +302,7 @@ class Findings:
                 before = progress.size
                 progress.trim(MOST - (site.size - progress.size))
                 site.size += progress.size - before
-            site.changed = site.changed or found != (progress.settled, progress.late)
+            site.changed = site.changed or found != (progress.settled.found, progress.late)
         site.passed += progress.at - start
         if progress.sealed and not sealed:
             site.passed = KEEP_AFTER
