@@ -250,26 +250,20 @@ def _levelled(command: click.Command, speaker: str) -> None:
         for each in command.commands.values():
             _levelled(each, speaker)
         return
-    if all("--no-color" not in param.opts for param in command.params):
-        command.params.append(
-            click.Option(
-                ("--no-color",),
-                is_flag=True,
-                hidden=True,
-                expose_value=False,
-                callback=lambda _, __, given: os.environ.update({"NO_COLOR": "1"} if given else {}),
-            )
-        )
-    if all(param.name != "log_level" for param in command.params):
-        command.params.append(
-            click.Option(
-                ("--log-level",),
-                type=click.Choice(_LEVELS, case_sensitive=False),
-                hidden=True,
-                expose_value=False,
-                callback=lambda _, __, level: _talk(level, speaker) if level is not None else None,
-            )
-        )
+    given = {name for param in command.params for name in param.opts}
+    hidden: dict[str, dict[str, Any]] = {
+        "--no-color": {
+            "is_flag": True,
+            "callback": lambda _, __, given: os.environ.update({"NO_COLOR": "1"} if given else {}),
+        },
+        "--log-level": {
+            "type": click.Choice(_LEVELS, case_sensitive=False),
+            "callback": lambda _, __, level: _talk(level, speaker) if level is not None else None,
+        },
+    }
+    for name, how in hidden.items():
+        if name not in given:
+            command.params.append(click.Option((name,), hidden=True, expose_value=False, **how))
 
 
 def _talk(level: str, speaker: str = "") -> None:

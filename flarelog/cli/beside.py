@@ -48,7 +48,6 @@ class Beside:
         words = ["--receiver", f"{_ANY.get(host, host)}:{port}", "--listen", self._listen]
         if self._tls is not None:
             words += ["--tls-ca", self._tls.ca]
-            words += ["--tls-server-name", self._tls.server_name] if self._tls.server_name else []
         if self._tokens is not None:
             self._secret = self._let_in(self._tokens)
         self._task = asyncio.create_task(self._run(words))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,29 +19,27 @@ from flarelog.text import legible
 if TYPE_CHECKING:
     from flarelog.security.authority import Issued
 
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def _directory(command: F) -> F:
-    return option(
-        "--dir",
-        "directory",
-        default="certs",
-        show_default=True,
-        type=Path,
-        help="Directory of the CA and its certificates.",
-    )(command)
-
-
-def _days(command: F) -> F:
-    return option(
-        "--days",
-        type=Whole(unit="days"),
-        default=365,
-        show_default=True,
-        metavar="DURATION",
-        help="Days for which the certificate is valid.",
-    )(command)
+_directory = option(
+    "--dir",
+    "directory",
+    default="certs",
+    show_default=True,
+    type=Path,
+    help="Directory of the CA and its certificates.",
+)
+_days = option(
+    "--days",
+    type=Whole(unit="days"),
+    default=365,
+    show_default=True,
+    metavar="DURATION",
+    help="Days for which the certificate is valid.",
+)
+_NAMED = {  # by role: what the certificate lets its holder do, and a command that uses it
+    "site": ("it sends its own logs under that name, and reads nothing", "flarelog sidecar"),
+    "reader": ("it lists and reads logs, and sends nothing", "flarelog streams"),
+    "operator": ("it announces, ends and removes runs, and reads no log", "flarelog run-end RUN"),
+}
 
 
 @click.group
@@ -97,37 +94,27 @@ def server(hosts: tuple[str, ...], directory: Path, days: int) -> None:
     )
 
 
-@command.command
-@click.argument("name")
-@_directory
-@_days
-def site(name: str, directory: Path, days: int) -> None:
-    """Make the certificate of the site NAME: it sends its own logs under that name, and reads nothing."""
-    authority, now = _authority()
-    one = checked(lambda: authority.issue(directory, authority.Role.SITE, name, days=days, now=now))
-    _hand_over(one, "flarelog sidecar")
+def _named(role: str, what: str, user: str) -> click.Command:
+    """The command that makes a certificate of *role*."""
+
+    @click.command(role, help=f"Make the certificate of the {role} NAME: {what}.")
+    @click.argument("name")
+    @_directory
+    @_days
+    def made(name: str, directory: Path, days: int) -> None:
+        authority, now = _authority()
+        one = checked(lambda: authority.issue(directory, authority.Role(role), name, days=days, now=now))
+        _show(
+            one,
+            f"{one.name}: valid until {one.not_after:%Y-%m-%d}; copy these two files and ca.crt to it",
+            f"next, there: {user} {_options(one, Path())} --receiver HOST:PORT ...",
+        )
+
+    return made
 
 
-@command.command
-@click.argument("name")
-@_directory
-@_days
-def reader(name: str, directory: Path, days: int) -> None:
-    """Make the certificate of the reader NAME: it lists and reads logs, and sends nothing."""
-    authority, now = _authority()
-    one = checked(lambda: authority.issue(directory, authority.Role.READER, name, days=days, now=now))
-    _hand_over(one, "flarelog streams")
-
-
-@command.command
-@click.argument("name")
-@_directory
-@_days
-def operator(name: str, directory: Path, days: int) -> None:
-    """Make the certificate of the operator NAME: it announces, ends and removes runs, and reads no log."""
-    authority, now = _authority()
-    one = checked(lambda: authority.issue(directory, authority.Role.OPERATOR, name, days=days, now=now))
-    _hand_over(one, "flarelog run-end RUN")
+for _role, _of in _NAMED.items():
+    command.add_command(_named(_role, *_of))
 
 
 @command.command
@@ -177,14 +164,6 @@ def _show(one: Issued, *talk: str) -> None:
         click.echo(os.fsencode(path))  # as bytes: the name may not be UTF-8
     for line in talk:
         click.echo(line, err=True)
-
-
-def _hand_over(one: Issued, user: str) -> None:
-    _show(
-        one,
-        f"{one.name}: valid until {one.not_after:%Y-%m-%d}; copy these two files and ca.crt to it",
-        f"next, there: {user} {_options(one, Path())} --receiver HOST:PORT ...",
-    )
 
 
 def _options(one: Issued, directory: Path) -> str:

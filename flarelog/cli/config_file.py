@@ -85,7 +85,13 @@ def read(path: str) -> Document:
     except (OSError, ValueError) as error:
         if isinstance(error, FlarelogError):
             raise
-        why = error.strerror if isinstance(error, OSError) else "no UTF-8" if _undecoded(error) else str(error)
+        why = (
+            error.strerror
+            if isinstance(error, OSError)
+            else "no UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else str(error)
+        )
         raise InvalidFile(f"the configuration {path} cannot be read: {why}") from error
     if stat.S_ISREG(status.st_mode) and status.st_mode & 0o002:
         raise NotAllowed(f"the configuration {path} is writable for every user: chmod o-w it")
@@ -103,10 +109,6 @@ def _twice(said: str, text: str) -> Fault | None:
         return Fault(number, f"the table {legible(head[1])} is given twice")
     key = re.search(r"key '(.+)'", said) or re.match(r"\s*([\w.\"'-]+)\s*=", line)
     return Fault(number, f"the key {legible(key[1])} is given twice" if key else "a key is given twice")
-
-
-def _undecoded(error: Exception) -> bool:
-    return isinstance(error, UnicodeDecodeError)
 
 
 # --- the options of a table
@@ -327,12 +329,8 @@ def _leaves(
     for name, inner in table.items():
         command = group.get_command(context, name)
         if command is None or not isinstance(inner, dict):
-            faults.append(
-                Fault(
-                    document.line(names, name),
-                    f"flarelog {' '.join(names)} has no command {quoted(name)}{meant(name, group.commands)}",
-                )
-            )
+            sentence = f"flarelog {' '.join(names)} has no command {quoted(name)}{meant(name, group.commands)}"
+            faults.append(Fault(document.line(names, name), sentence))
         else:
             yield from _leaves(document, click.Context(command, parent=context, info_name=name), (*names, name), faults)
 

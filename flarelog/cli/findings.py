@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
-from flarelog.cli.running import aligned, checked, ended_by, interrupted, narrowed, say, terminal_columns, width
+from flarelog.cli.running import aligned, end, narrowed, say, terminal_columns, width
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
@@ -118,12 +117,7 @@ def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
     many_lines()
     tune_memory()
     options = own()
-    try:
-        sys.exit(checked(lambda: _found(which(run_id, place, latest=options.latest), place, options)))
-    except KeyboardInterrupt:
-        sys.exit(interrupted())
-    except OSError as error:
-        sys.exit(ended_by(error))
+    end(lambda: _found(which(run_id, place, latest=options.latest), place, options))
 
 
 def table(files: Sequence[str]) -> Table:

@@ -11,10 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import click
-
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines
+from flarelog.cli.running import talk
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND
 from flarelog.model import StreamId, StreamInfo
@@ -149,7 +148,3 @@ def _once() -> Callable[[str], None]:
             talk(text)
 
     return say
-
-
-def talk(text: str) -> None:
-    click.echo(f"flarelog: {text}", err=True)

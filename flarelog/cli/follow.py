@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from flarelog.cli.asked import Asked, reads
@@ -71,4 +69,4 @@ Ctrl-C. On a terminal, Ctrl-C prints the command that continues from the same pl
 @reads(FollowOptions)
 @click.pass_context
 def command(context: click.Context, /, asked: Asked) -> None:
-    sys.exit(read(context, changed(asked, follow=True)))
+    read(context, changed(asked, follow=True))

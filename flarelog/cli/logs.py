@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from flarelog.cli.asked import Asked, reads
@@ -64,4 +62,4 @@ rank, or --first-error finds nothing, 4 if the receiver cannot be reached, 5 if 
 @reads(LogsOptions)
 @click.pass_context
 def command(context: click.Context, /, asked: Asked) -> None:
-    sys.exit(read(context, asked))
+    read(context, asked)

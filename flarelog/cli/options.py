@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from flarelog.security.tls import Tls
 
 F = TypeVar("F", bound=Callable[..., object])
-T = TypeVar("T")
 
 SWITCH = ("on", "off")
 TYPED = "flarelog.typed"  # where a command's context has its words

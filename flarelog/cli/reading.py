@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import Pager
-from flarelog.cli.running import ended_by, interrupted, say, sentence, take_instead
+from flarelog.cli.running import end, talk
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.completeness import incomplete_lines, open_line
@@ -53,19 +53,10 @@ def names_one(chosen: Selection) -> bool:
     return all(len(globs) == 1 and not _GLOB & set(globs[0]) for globs in (chosen.sites, chosen.logs))
 
 
-def read(context: click.Context, asked: Asked) -> int:
-    """Carry out *asked*; returns the exit code. Raises click's errors."""
+def read(context: click.Context, asked: Asked) -> NoReturn:
+    """Carry out *asked*, and exit. Raises click's errors."""
     many_lines()
-    try:
-        return _read(context, asked)
-    except FlarelogError as error:
-        take_instead(error)
-        say(f"flarelog: {sentence(error)}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return interrupted()
-    except OSError as error:
-        return ended_by(error)
+    end(partial(_read, context, asked))
 
 
 def _read(context: click.Context, asked: Asked) -> int:
@@ -146,7 +137,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
                 places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
-                _talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
+                talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
             raise
     return OK  # the user has left the pager
 
@@ -156,7 +147,7 @@ def _matched(reading: Reading, display: MatchDisplay, asked: Asked) -> int:
     for line in display.counts() if asked.count else ():
         click.echo(line)
     for line in incomplete_lines([info for info in reading.known if not display.found[info.stream]]):
-        _talk(line)  # otherwise a note beside the log's lines reports it
+        talk(line)  # otherwise a note beside the log's lines reports it
     return FAILED if asked.require_match and not display.found.total() else OK
 
 
@@ -211,7 +202,7 @@ def _named(run: str, places: Mapping[tuple[str, str], int]) -> list[str]:
             file.write("".join(f"{one}\n" for one in named))
     except OSError:  # the disk is full, for example
         return named
-    _talk(f"{file.name} has the places of {several(len(named), 'log')}, from which the next command continues")
+    talk(f"{file.name} has the places of {several(len(named), 'log')}, from which the next command continues")
     return [f"@{file.name}"]
 
 
@@ -238,11 +229,11 @@ async def _shown(
     for note in summary(replaced, "these logs", reading.cut, asked.lines.searched):
         click.echo(note, err=True)
     for zone in unused(asked.lines.zones, {stream.site for stream in reading.streams}):
-        _talk(zone)
+        talk(zone)
     whole = reading.view.sieve is None and reading.view.choice.since is None  # otherwise lines were left out unseen
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
-        _talk(why)
+        talk(why)
     _say_missing(reading, asked)
     return asked.exit_code(reading, NOT_FOUND if why and not ranks.shown else OK)
 
@@ -263,7 +254,7 @@ def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
     def say(text: str) -> None:
         console.close()  # erase drawn rows on the same terminal
         pipe.write_out()
-        _talk(text)
+        talk(text)
 
     return say
 
@@ -271,10 +262,10 @@ def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
 def _raw(found: Origin, chosen: Selection, asked: Asked) -> int:
     """Write the exact bytes of the logs."""
     display = BytesDisplay(Pipe(sys.stdout.fileno()), one=asked.follow)
-    reading = Reading(found, chosen, View(raw=True), _talk)
+    reading = Reading(found, chosen, View(raw=True), talk)
     asyncio.run(_through(reading, _reader(follow=asked.follow)(reading, display)))
     for line in incomplete_lines(reading.known):  # no note between the bytes reports it
-        _talk(line)
+        talk(line)
     _say_missing(reading, asked)
     return asked.exit_code(reading)
 
@@ -284,10 +275,6 @@ def _say_missing(reading: Reading, asked: Asked) -> None:
     from flarelog.viewers.health import unread  # imported after the last line
 
     if asked.shown.exit_status and not asked.follow and (line := open_line(reading.known)):
-        _talk(line)
+        talk(line)
     for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
-        _talk(missing)
-
-
-def _talk(text: str) -> None:
-    click.echo(f"flarelog: {text}", err=True)
+        talk(missing)

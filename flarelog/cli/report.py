@@ -18,7 +18,7 @@ from flarelog.cli.findings import table
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
-from flarelog.cli.running import checked, ended_by, interrupted, say
+from flarelog.cli.running import end, say
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
@@ -85,12 +85,7 @@ def command(run_id: str, place: Place, own: partial[ReportOptions]) -> None:
     many_lines()
     tune_memory()
     options = own()
-    try:
-        sys.exit(checked(lambda: _report(which(run_id, place, latest=options.latest), place, options)))
-    except KeyboardInterrupt:
-        sys.exit(interrupted())
-    except OSError as error:
-        sys.exit(ended_by(error))
+    end(lambda: _report(which(run_id, place, latest=options.latest), place, options))
 
 
 def form_of(path: str, said: str | None = None) -> str:

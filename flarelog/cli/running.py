@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Container, Coroutine, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -59,11 +59,7 @@ def run(work: Coroutine[object, None, T]) -> T:
     import asyncio  # help needs no event loop, and the import would take a third of its time
 
     try:
-        return asyncio.run(work)
-    except FlarelogError as error:
-        take_instead(error)
-        say(f"flarelog: {sentence(error)}")
-        sys.exit(error.exit_code)
+        return checked(lambda: asyncio.run(work))
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             say("")  # otherwise the prompt would follow the terminal's ^C
@@ -105,6 +101,20 @@ def checked(make: Callable[[], T]) -> T:
         take_instead(error)
         say(f"flarelog: {sentence(error)}")
         sys.exit(error.exit_code)
+
+
+def end(work: Callable[[], int]) -> NoReturn:
+    """Exit with the code that *work* returns, or with that of an error, of Ctrl-C or of an output that is closed."""
+    try:
+        sys.exit(checked(work))
+    except KeyboardInterrupt:
+        sys.exit(interrupted())
+    except OSError as error:
+        sys.exit(ended_by(error))
+
+
+def talk(text: str) -> None:
+    click.echo(f"flarelog: {text}", err=True)
 
 
 def sentence(error: FlarelogError) -> str:

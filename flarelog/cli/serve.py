@@ -29,8 +29,6 @@ from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.stores import choose
 from flarelog.stores.base import Durability, Store
 
-COLLECT_EVERY = 60.0  # seconds
-
 
 @click.command
 @option(

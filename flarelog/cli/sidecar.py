@@ -26,7 +26,6 @@ from flarelog.cli.sending import (
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, USAGE
 from flarelog.locks import give_the_word, has_the_word
-from flarelog.model import Receipt
 from flarelog.sender import unmatched
 from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
@@ -238,10 +237,6 @@ def _flags_alone(options: partial[T]) -> partial[T]:
     return partial(options.func, **said)
 
 
-def _redacted(receipt: Receipt | None) -> dict[str, int] | None:
-    return None if receipt is None or receipt.redacted is None else asdict(receipt.redacted)
-
-
 def _why(stream: StreamOutcome, outcome: Outcome) -> str | None:
     """The reason why *stream* has no receipt; None if it has one."""
     if stream.error is None and stream.receipt is not None:
@@ -255,7 +250,7 @@ def _records(outcome: Outcome) -> list[dict[str, object]]:
             **stream.stream.fields,
             "committed": stream.committed,
             "receipt": None if stream.receipt is None else f"crc32:{stream.receipt.digest:08x}",
-            "redacted": _redacted(stream.receipt),
+            "redacted": asdict(stream.receipt.redacted) if stream.receipt and stream.receipt.redacted else None,
             "misses": stream.misses,
             "reconnects": stream.reconnects,
             "generations": stream.generations,

@@ -142,7 +142,7 @@ def command(
             if watch:
                 return await _watch(asked, look_once, interval, place)
             found = await look_once()
-            click.echo("".join(f"{line}\n" for line in asked.lines(*found)), nl=False)  # an echo per line takes 10 %
+            click.echo("".join(f"{line}\n" for line in asked.lines(found)), nl=False)  # an echo per line takes 10 %
             return found
 
     found = run(work())
@@ -170,13 +170,8 @@ class _Asked:
     place: tuple[str, ...] = ()  # as options
     urls: LogUrls | None = None
 
-    def lines(
-        self,
-        found: list[StreamInfo],
-        state: str,
-        troubles: Troubles | None = None,
-        earliest: Finding | None = None,
-    ) -> list[str]:
+    def lines(self, look: Found) -> list[str]:
+        found, state, troubles, earliest = look
         now = int(time.time() * 1000)
         if self.as_json:
             records = (
@@ -392,7 +387,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             lines = _away(asked, shown, place, time.monotonic() - heard) if away else [note]
             screen.show(lines, note)
         else:
-            screen.show(asked.lines(*shown))
+            screen.show(asked.lines(shown))
         if over:
             return shown
         taken = time.monotonic() - began
@@ -405,7 +400,7 @@ def _away(asked: _Asked, shown: Found, place: Place, seconds: float) -> list[str
     before = [replace(info, state=None) for info in shown.streams]
     return [
         f"{place} has not answered for {spoken(seconds)}: retrying; last known:",
-        *asked.lines(before, ""),
+        *asked.lines(Found(before, "")),
     ]
 
 

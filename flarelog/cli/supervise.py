@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from flarelog.cli.running import on_hangup, on_stop
+from flarelog.cli.running import on_end_of_stdin, on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
 from flarelog.exit_marks import signal_name
 from flarelog.names import parse_address
@@ -63,16 +63,9 @@ def place_of() -> Place:
 
 def until_told(stop: Callable[[], object]) -> None:
     """Call *stop* at the end of stdin, and at SIGTERM and SIGINT: systemd often signals all processes of a service."""
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-
-    def heard() -> None:
-        if not os.read(_STDIN, 4096):
-            loop.remove_reader(_STDIN)
-            stop()
-
-    loop.add_reader(_STDIN, heard)
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    on_end_of_stdin(stop)
 
 
 def say_ready() -> None:

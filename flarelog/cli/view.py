@@ -23,7 +23,7 @@ import click
 from flarelog.cli.lines import LineOptions, Lines, demand_apart, heed_habits
 from flarelog.cli.options import Switches, Whole, asks, complete_file
 from flarelog.cli.pager import Pager
-from flarelog.cli.running import checked, ended_by
+from flarelog.cli.running import checked, end
 from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, InvalidOption
 from flarelog.options import typed
@@ -142,12 +142,7 @@ def command(
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the pager waits for more
         return 0  # the user has left the pager
 
-    try:
-        sys.exit(checked(work))
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except OSError as error:  # write errors; read errors are reported per file
-        sys.exit(ended_by(error))
+    end(work)  # with write errors; read errors are reported per file
 
 
 def _raw(files: Sequence[str], left: int | None) -> int:
@@ -363,8 +358,11 @@ def _by_age(log: str, paths: list[str]) -> list[str]:
 
 def _written(log: Sequence[str]) -> int | None:
     """When the regular files of *log* were last written, in nanoseconds since 1970; None: not known."""
-    known = [] if "-" in log else [_modified(path) for path in log if os.path.isfile(path)]
-    latest = max(known, default=0)
+    latest = 0
+    with contextlib.suppress(OSError):  # reported where the file is read
+        latest = (
+            0 if "-" in log else max((os.stat(path).st_mtime_ns for path in log if os.path.isfile(path)), default=0)
+        )
     return latest if SANE < latest < time.time_ns() else None
 
 
@@ -375,13 +373,6 @@ def _day_first(log: Sequence[str]) -> bool | None:
             if piece and (order := order_of(piece)) is not None:
                 return order
     return None
-
-
-def _modified(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:  # reported where the file is read
-        return 0
 
 
 def codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
@@ -419,13 +410,7 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
     try:
         file = os.dup(sys.stdin.fileno()) if path == "-" else os.open(path, os.O_RDONLY)
     except OSError as error:
-        code = (
-            NOT_FOUND
-            if isinstance(error, FileNotFoundError)
-            else NOT_ALLOWED
-            if isinstance(error, PermissionError)
-            else FAILED
-        )
+        code = {FileNotFoundError: NOT_FOUND, PermissionError: NOT_ALLOWED}.get(type(error), FAILED)
         troubles.say(path, error.strerror or str(error), code)
         return
     if path != "-" and os.path.isdir(path):
