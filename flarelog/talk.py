@@ -137,8 +137,8 @@ def info_each(
     whose: str = "",
     answer: object = None,
 ) -> None:
-    """Log *sentence* at INFO, as a record that repeats for each log; see ``each``. *answer*: what the receiver answered
-    to the log, for a handler that counts answers.
+    """Log *sentence* at INFO, as a record that repeats for each log; see ``each``. *answer*: a log and the receiver's
+    answer to it, for a handler that counts answers.
 
     A process with thousands of logs holds nearly all of these records back, and making one costs more than counting it:
     where a Talk alone writes flarelog's records, it is asked first.

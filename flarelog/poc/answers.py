@@ -39,8 +39,8 @@ class Answers(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Append the answer of *record*, if it has one that concerns a log of the run."""
-        code, stream = getattr(record, "answer", None), record.args and record.args[0]  # type: ignore[index]
-        if not isinstance(code, Code) or not isinstance(stream, StreamId) or stream.run != RUN:
+        stream, code = getattr(record, "answer", None) or (None, Code.OK)
+        if not isinstance(stream, StreamId) or stream.run != RUN:
             return
         answer = {"site": stream.site, "log": stream.log, "code": code.name}
         with open(self._path, "a", encoding="utf-8") as file:

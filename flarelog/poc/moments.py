@@ -12,6 +12,7 @@ import os
 import re
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from flarelog.errors import TimedOut
 from flarelog.model import Code
@@ -24,16 +25,20 @@ from flarelog.poc.writer import LOSS
 FROZEN = 1.5  # seconds that a process is frozen or a connection hangs
 UNNOTICED = 5.0  # seconds that a disk stays full at most, until a sidecar has got PAUSE
 
-
-async def restart_receiver(machine: Machine, _: list[str]) -> None:
-    await _end_receiver(machine, signal.SIGTERM)
-
-
-async def kill_receiver(machine: Machine, _: list[str]) -> None:
-    await _end_receiver(machine, signal.SIGKILL)
+Fault = Callable[[Machine, list[str]], Awaitable[None]]
+"""A fault that strikes the sites of these names."""
 
 
-async def _end_receiver(machine: Machine, number: signal.Signals) -> None:
+def of_each(fault: Callable[[Machine, str], Awaitable[None]]) -> Fault:
+    """The *fault* of one site, for several at the same time."""
+
+    async def strike(machine: Machine, names: list[str]) -> None:
+        await asyncio.gather(*(fault(machine, name) for name in names))
+
+    return strike
+
+
+async def end_receiver(machine: Machine, _: list[str], number: signal.Signals) -> None:
     assert machine.receiver is not None
     machine.receiver.send_signal(number)
     await machine.receiver.wait()
@@ -49,30 +54,24 @@ async def freeze_receiver(machine: Machine, _: list[str]) -> None:
         machine.receiver.send_signal(signal.SIGCONT)
 
 
-async def kill_sidecar(machine: Machine, names: list[str]) -> None:
-    async def kill(name: str) -> None:
-        await machine.rotate(name, once=True)
-        machine.sidecars[name].kill()
-        await machine.sidecars[name].wait()
+async def kill_sidecar(machine: Machine, name: str) -> None:
+    await machine.rotate(name, once=True)
+    machine.sidecars[name].kill()
+    await machine.sidecars[name].wait()
+    await _another_sidecar(machine, name)
+    await machine.rotate(name, once=False)
+
+
+async def replace_sidecar(machine: Machine, name: str) -> None:
+    older = machine.sidecars[name]
+    await machine.rotate(name, once=True)
+    older.send_signal(signal.SIGSTOP)
+    try:
         await _another_sidecar(machine, name)
-        await machine.rotate(name, once=False)
-
-    await asyncio.gather(*(kill(name) for name in names))
-
-
-async def replace_sidecar(machine: Machine, names: list[str]) -> None:
-    async def replace(name: str) -> None:
-        older = machine.sidecars[name]
-        await machine.rotate(name, once=True)
-        older.send_signal(signal.SIGSTOP)
-        try:
-            await _another_sidecar(machine, name)
-        finally:
-            older.send_signal(signal.SIGCONT)
-        await machine.fenced(name, older)
-        await machine.rotate(name, once=False)
-
-    await asyncio.gather(*(replace(name) for name in names))
+    finally:
+        older.send_signal(signal.SIGCONT)
+    await machine.fenced(name, older)
+    await machine.rotate(name, once=False)
 
 
 async def _another_sidecar(machine: Machine, name: str) -> None:
@@ -102,11 +101,7 @@ async def hang_connection(machine: Machine, names: list[str]) -> None:
         machine.proxies[name].cut()
 
 
-async def truncate(machine: Machine, names: list[str]) -> None:
-    await asyncio.gather(*(_truncate(machine, name) for name in names))
-
-
-async def _truncate(machine: Machine, name: str) -> None:
+async def truncate(machine: Machine, name: str) -> None:
     """Truncate a log of site *name* while its sent bytes are lost in the network, so that they cannot be sent again."""
     proxy = machine.proxies[name]
     await machine.holds(name, *await machine.order(name, "hold"))  # the connection works
@@ -118,11 +113,7 @@ async def _truncate(machine: Machine, name: str) -> None:
     await machine.holds(name, *kept)
 
 
-async def remove(machine: Machine, names: list[str]) -> None:
-    await asyncio.gather(*(_remove(machine, name) for name in names))
-
-
-async def _remove(machine: Machine, name: str) -> None:
+async def remove(machine: Machine, name: str) -> None:
     await machine.holds(name, *await machine.order(name, "hold"))  # the sidecar has the log open
     await machine.holds(name, *await machine.order(name, "remove"))
 
@@ -205,16 +196,16 @@ async def _try(machine: Machine, intruder: Intruder) -> None:
     await process.wait()
 
 
-MOMENTS: dict[str, Callable[[Machine, list[str]], Awaitable[None]]] = {
-    "restart-receiver": restart_receiver,
-    "kill-receiver": kill_receiver,
+MOMENTS: dict[str, Fault] = {
+    "restart-receiver": partial(end_receiver, number=signal.SIGTERM),
+    "kill-receiver": partial(end_receiver, number=signal.SIGKILL),
     "freeze-receiver": freeze_receiver,
-    "kill-sidecar": kill_sidecar,
-    "replace-sidecar": replace_sidecar,
+    "kill-sidecar": of_each(kill_sidecar),
+    "replace-sidecar": of_each(replace_sidecar),
     "cut-connection": cut_connection,
     "hang-connection": hang_connection,
-    "truncate": truncate,
-    "remove": remove,
+    "truncate": of_each(truncate),
+    "remove": of_each(remove),
     "full-disk": full_disk,
     "renew-certificates": renew_certificates,
     "intruders": intruders,

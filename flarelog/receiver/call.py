@@ -332,7 +332,7 @@ class Call:
         elif reply.code is not Code.FENCED:
             # A thousand streams may be refused for one reason, and a hostile peer finds ever new ones.
             quiet = quiet or self._intake.lately.said(str(error), self.peer)
-        level, extra = logging.DEBUG if quiet else logging.WARNING, dict[str, object](answer=reply.code)
+        level, extra = logging.DEBUG if quiet else logging.WARNING, dict[str, object](answer=(where, reply.code))
         if reply.code is Code.FENCED:  # no fault, and each log of a site has it at once
             level, extra = logging.INFO, extra | each("are taken over by a newer sidecar", where)
         if new:

@@ -140,7 +140,7 @@ class Intake:
         self.missing.outside.pop(stream, None)
         if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)
-            info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed, answer=Code.OK)
+            info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed, answer=(stream, Code.OK))
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:

@@ -56,7 +56,7 @@ def judged(work: Path, pieces: list[Piece], exit_code: int) -> SiteVerdict:
     (site / "truth.json").write_text(json.dumps({"log.txt": log.truth()}))
     writer = Answers(str(work / ANSWERS))
     for code in (Code.EXECUTION_EXCEPTION, Code.EXECUTION_EXCEPTION, Code.OK, Code.OK, Code.OK):
-        writer.handle(logging.makeLogRecord({"args": (STREAM, 0), "answer": code, "msg": "any words"}))
+        writer.handle(logging.makeLogRecord({"answer": (STREAM, code), "msg": "any words"}))
 
     async def go() -> SiteVerdict:
         async with LocalStore(work / "store", "memory") as store:
