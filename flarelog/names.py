@@ -122,7 +122,7 @@ def run_name(name: str) -> str:
     if "%" in name:
         _RUN.check(name)
         return name
-    return _dotless("run", name)
+    return site_name(name, "run")
 
 
 @lru_cache(maxsize=4096)
@@ -143,18 +143,9 @@ def given_run(text: str) -> str:
         return run_of(text)
 
 
-def site_name(name: str) -> str:
-    """*name*, if it can name a site; raises InvalidName."""
-    return _dotless("site", name)
-
-
-def person_name(role: str, name: str) -> str:
-    """*name*, if it can name a person of *role*, by the rules of a site's; raises InvalidName."""
-    return _dotless(role, name)
-
-
 @lru_cache(maxsize=1024)  # thousands of logs share few names: saves a tenth of the time
-def _dotless(what: str, name: str) -> str:
+def site_name(name: str, what: str = "site") -> str:
+    """*name*, if it can name a site, or a person whose role is *what*; raises InvalidName."""
     _part(f"the {what}'s name", name, MAX_NAME)
     if name.startswith("."):  # the store keeps its own files under such names
         raise InvalidName(f"the {what}'s name is {name!r}; it must not begin with a dot")
@@ -184,11 +175,6 @@ def log_name(name: str) -> str:
 @lru_cache(maxsize=4096)
 def log_of(path: str) -> str:
     """The name of the log that the file at *path* is, relative to the producer's root. Raises InvalidName."""
-    return log_of_peer(path)
-
-
-def log_of_peer(path: str) -> str:
-    """As ``log_of``, of a *path* that a peer chose: its names would stay in memory."""
     if path and _PART.fullmatch(path) and len(path) <= MAX_PART and not path.startswith("."):
         return path
     raw = _raw(path, _LOG)
@@ -196,6 +182,9 @@ def log_of_peer(path: str) -> str:
     if (len(parts) > MAX_PARTS or sum(map(len, parts)) + len(parts) - 1 > MAX_LOG) and not {"", ".", ".."} & {*parts}:
         parts = [parts[0], f"%-{_hash(raw)}-", parts[-1]]
     return log_name("/".join(parts))
+
+
+log_of_peer = log_of.__wrapped__  # without the cache, in which the names that a peer chooses would stay
 
 
 @lru_cache(maxsize=4096)

@@ -195,13 +195,6 @@ class Policy:
             return False
         return True
 
-    def roles(self, identity: Identity) -> list[str]:
-        """The roles of *identity* for an audit line: ``reader``, or ``reader of job-*``."""
-        return [
-            role.value if runs == ("*",) else f"{role.value} of {', '.join(runs)}"
-            for role, runs in self._roles(identity)
-        ]
-
     def _roles(self, identity: Identity) -> Iterator[tuple[Role, tuple[str, ...]]]:
         if identity.how == "token" and identity.role is not None:
             yield identity.role, identity.runs  # nobody vouches for a token's name: grants do not apply

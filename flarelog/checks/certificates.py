@@ -51,30 +51,20 @@ def revoked(tls: Tls, crl: str) -> Row:
     what = f"{crl} revokes {several(count, 'certificate')}"
     if math.isinf(end):
         return ok("revocations", f"{what}, and never expires")
-    left, until = end - time.time(), time.strftime("%Y-%m-%d", time.gmtime(end))
-    if left <= 0:
-        return fail("revocations", f"{what}, and expired on {until}: no receiver starts with it", fix)
-    if left < SOON:
-        return warn("revocations", f"{what}, and expires on {until}, in {_days(left)}", fix)
-    return ok("revocations", f"{what}, and expires on {until}")
-
-
-def _days(seconds: float) -> str:
-    return several(round(seconds / 86400), "day")
+    return _until("revocations", what, end, fix, ": no receiver starts with it")
 
 
 def dated(check: str, what: str, certificate: Mapping[str, object], where: str) -> Row:
     import ssl
 
     end = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
-    left = end - time.time()
-    until = time.strftime("%Y-%m-%d", time.gmtime(end))
+    return _until(check, what, end, f"make a new certificate: {where}")
+
+
+def _until(check: str, what: str, end: float, fix: str, effect: str = "") -> Row:
+    """The row of *what* expires at *end*, in seconds since 1970; *effect*: that of an end in the past."""
+    left, until = end - time.time(), time.strftime("%Y-%m-%d", time.gmtime(end))
     if left <= 0:
-        return fail(check, f"{what}, and expired on {until}", f"make a new certificate: {where}")
-    if left < SOON:
-        return warn(
-            check,
-            f"{what}, and expires on {until}, in {_days(left)}",
-            f"make a new certificate: {where}",
-        )
-    return ok(check, f"{what}, and expires on {until}")
+        return fail(check, f"{what}, and expired on {until}{effect}", fix)
+    said = f"{what}, and expires on {until}"
+    return warn(check, f"{said}, in {several(round(left / 86400), 'day')}", fix) if left < SOON else ok(check, said)

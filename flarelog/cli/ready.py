@@ -38,7 +38,7 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
     Raises InvalidFile.
     """
     if path is None:
-        yield lambda address, readers="": None
+        yield lambda *_: None
         return
     names = (f"{path}{READERS}", path)
     written: dict[str, bytes] = {}

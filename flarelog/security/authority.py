@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
-from flarelog.names import person_name, site_name
+from flarelog.names import site_name
 from flarelog.replace import replace_file
 from flarelog.security.pairs import MAX_DAYS, at_work, check_days, keep, no_ca
 from flarelog.values import frozen
@@ -134,7 +134,7 @@ def issue(directory: Path, role: Role, name: str, *, days: int = LEAF_DAYS, now:
     """
     if role not in (Role.SITE, Role.READER, Role.OPERATOR):
         raise ValueError(f"{role} is not issued by name")
-    site_name(name) if role is Role.SITE else person_name(role.value, name)
+    site_name(name, role.value)
     if name.lower() in ("ca", "server"):
         raise InvalidName(f"the {role.value}'s name is {name!r}, which is reserved for the CA's own files")
     if len(name) > MAX_COMMON_NAME:

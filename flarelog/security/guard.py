@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
@@ -26,8 +26,6 @@ from flarelog.security.refusals import MINUTE, Arrivals, Repetitions, Waits, add
 from flarelog.security.tokens import Token, Tokens, moment
 
 if TYPE_CHECKING:
-    import grpc
-
     from flarelog.security.certificate import Presented, Trust
     from flarelog.security.tls import ServerCertificates
 
@@ -54,26 +52,8 @@ class TokenCall:
         self._context = context
         self.identity = identity
 
-    def peer(self) -> str:
-        return self._context.peer()
-
-    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        return self._context.auth_context()
-
-    def invocation_metadata(self) -> Metadata | None:
-        return self._context.invocation_metadata()
-
-    def set_trailing_metadata(self, trailing_metadata: tuple[tuple[str, str | bytes], ...]) -> None:
-        self._context.set_trailing_metadata(trailing_metadata)
-
-    async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
-        await self._context.abort(code, details)
-
-    async def read(self) -> Any:
-        return await self._context.read()
-
-    async def write(self, message: Any) -> None:
-        await self._context.write(message)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
 
 class _Searches:
@@ -174,7 +154,7 @@ class Guard:
                     f"{old.identity()} expired on {moment(old.expires)}: ask the receiver's administrator for a new one"
                 )
         if identity is not None:
-            return TokenCall(context, identity)
+            return cast(Context, TokenCall(context, identity))
         failures, wait = self._waits.failed(address_of(context.peer()), time.monotonic())
         self._refused(_what(NOBODY, action, context.peer()), why, failures=failures)
         if self._waiting < MAX_WAITING:
