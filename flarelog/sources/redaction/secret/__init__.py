@@ -113,16 +113,9 @@ def _probes(names: tuple[str, ...]) -> list[tuple[bytes, Row]]:
     return [(word.translate(None, DIGITS), (word, likely.get(word), probe)) for word, probe in rows]
 
 
-_SEEDS: tuple[bytes, ...] = (
-    b"mnemonic",
-    b"privkey",
-    b"master_seed",
-    b"secret_seed",
-    b"secret seed",
-    b"wallet_seed",
-    b"wallet seed",
-)
-_SEEDS += (b"seed_phrase", b"seed phrase", b"seed_hex")
+_SEEDS = (
+    b"mnemonic|privkey|master_seed|secret_seed|secret seed|wallet_seed|wallet seed|seed_phrase|seed phrase|seed_hex"
+).split(b"|")
 _TOLD = {"tokens", "keys"}  # names with tokens of a recognizable form
 _PROBES: tuple[tuple[bytes, tuple[str, ...], Probe], ...] = (
     (b"pass", ("passwords",), password),

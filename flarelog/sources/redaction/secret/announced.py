@@ -33,26 +33,14 @@ _VALUE = re.compile(
 _BLOCK = re.compile(_NAME + rb"[ \t]{0,4}:[ \t]{1,4}(?:[&!][\w.!-]{1,64}[ \t]{1,4}){0,2}[|>][+-]?\d?[+-]?[ \t]*\Z")
 _LIST = re.compile(_NAME + rb"[ \t]{0,4}[:=][ \t]{0,4}[\[(][ \t]*\Z")
 _ITEM = re.compile(rb"[ \t]{0,64}(?:-[ \t]{1,4})?(?=[^\s\])}])")
-_SIGNS = (
-    b"value",
-    b"vlu",
-    b"<string",
-    b"<string".translate(None, b"abcdef"),
-    b"|\n",
-    b">\n",
-    b"|-\n",
-    b">-\n",
-    b"|+\n",
-    b">+\n",
-    b"[\n",
-    b"privat-lins: ".translate(None, b"abcdef"),
-    b"bgin opnvpn ".translate(None, b"abcdef"),
-    b"nky s-",
-)
 _BLOCKS = tuple(b"%b%b\n" % (sign, more) for sign in (b"|", b">") for more in (b"", b"-", b"+"))
+DIGITS = b"0123456789abcdef"
+_SIGNS = (  # in a text, or in its bones
+    *(b"value", b"vlu", b"<string", b"[\n", *_BLOCKS),
+    *(sign.lower().translate(None, DIGITS) for sign in _KEY_SIGNS),
+)
 
 SHORT = 2 << 10  # bytes of a text that is searched as it is
-DIGITS = b"0123456789abcdef"
 
 Find = Callable[[bytes, tuple[str, ...]], Iterator[Span]]
 

@@ -101,31 +101,11 @@ def given(view: bytes, low: bytes, at: int) -> Span | None:
 
 
 _TWO_WORDS = re.compile(rb"\S{3,128}[ \t]{1,4}\S{8,256}")
-WORDS: tuple[bytes, ...] = (
-    b"authtoken",
-    b"authorize-account",
-    b"wpa_passphrase",
-    b"add-authtoken",
-    b"operator ",
-    b"auth ",
-    b"requirepass",
-    b"masterauth",
-    b"alias set",
-    b"config host",
-    b"--from-literal",
-)
-WORDS += (
-    b" /p:",
-    b" -hp",
-    b"--value",
-    b"--body",
-    b"--secret-data",
-    b"--plaintext",
-    b"add-mask::",
-    b"issecret=true]",
-    b"kv put",
-    b"kv patch",
-)
+WORDS = (
+    b"authtoken|authorize-account|wpa_passphrase|add-authtoken|operator |auth |requirepass|masterauth|alias set"
+    b"|config host|--from-literal| /p:| -hp|--value|--body|--secret-data|--plaintext|add-mask::|issecret=true]"
+    b"|kv put|kv patch"
+).split(b"|")
 
 
 def session(view: bytes, low: bytes, at: int) -> Span | None:

@@ -10,7 +10,6 @@ import re
 
 from flarelog.sources.redaction.secret.view import TO_END, WORD, Span, end_of, ending, line_before
 
-_QUOTES = rb"[\"'`]"
 _CLOSE = rb"(?:[ \t]{0,6}\\{0,15}[\"'`]|[\])}]|\*{2}){0,3}"  # after a name, before the separator
 _COMES = (
     rb"(?>(?i:"

@@ -208,14 +208,3 @@ def line_before(view: bytes, at: int, length: int = BACK) -> bytes:
 def ending(text: bytes, of: bytes) -> bytes:
     """The longest suffix of *text* that is all in *of*."""
     return text[len(text.rstrip(of)) :]
-
-
-def line_begin(text: bytes, at: int) -> int:
-    """The beginning of the line with the byte at *at*."""
-    length = 256
-    while True:
-        low = max(0, at - length)
-        found = max(text.rfind(b"\n", low, at), text.rfind(b"\r", low, at))
-        if found >= 0 or low == 0:
-            return found + 1
-        length *= 4
