@@ -10,6 +10,8 @@ import os
 import select
 import stat
 
+from flarelog.errors import InvalidFile
+
 WRITES_WITHIN = 10.0  # seconds that a pipe's writer may be silent
 
 
@@ -41,3 +43,24 @@ def contents(path: str | os.PathLike[str], most: int, *, regular: bool = False) 
         return status, raw
     finally:
         os.close(file)
+
+
+def demanded(
+    path: str | os.PathLike[str], most: int, what: str = "", *, regular: bool = False
+) -> tuple[os.stat_result, bytes]:
+    """``contents`` of a file that must be there; *what* names it in an error. Raises InvalidFile."""
+    try:
+        return contents(path, most, regular=regular)
+    except (OSError, ValueError) as error:
+        raise InvalidFile(f"{what or path} cannot be read: {getattr(error, 'strerror', error)}") from error
+
+
+def text_of(path: str | os.PathLike[str], most: int, what: str, *, regular: bool = False) -> tuple[os.stat_result, str]:
+    """``demanded``, as UTF-8 of at most *most* bytes. Raises InvalidFile."""
+    status, raw = demanded(path, most, what, regular=regular)
+    if len(raw) > most:
+        raise InvalidFile(f"{what} cannot be read: it has more than {most:,} bytes; give a smaller file")
+    try:
+        return status, raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise InvalidFile(f"{what} cannot be read: it is not UTF-8 at byte {error.start}") from error

@@ -12,8 +12,8 @@ from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.there import origin
 from flarelog.completeness import completeness, exit_code
-from flarelog.contents import contents
-from flarelog.errors import FAILED, OK, InvalidFile, InvalidOption
+from flarelog.contents import text_of
+from flarelog.errors import FAILED, OK, InvalidOption
 from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.options import declared, typed
@@ -132,14 +132,7 @@ def positions(text: str) -> list[tuple[tuple[str, str], int]]:
 
 
 def _lines(path: str) -> list[str]:
-    try:
-        raw = contents(path, MAX_PLACES)[1]
-        if len(raw) > MAX_PLACES:
-            raise ValueError(f"it has more than {MAX_PLACES:,} bytes")
-        return [place for line in raw.decode().split("\n") if (place := line.strip())]
-    except (OSError, ValueError) as error:
-        why = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise InvalidFile(f"--from @{path} cannot be read: {why}") from error
+    return [place for line in text_of(path, MAX_PLACES, f"--from @{path}")[1].split("\n") if (place := line.strip())]
 
 
 def position(text: str) -> tuple[tuple[str, str], int]:

@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.options import asked_by, tried
-from flarelog.contents import contents
+from flarelog.contents import text_of
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.names import meant, parse_address, receiver_address
 from flarelog.text import legible, quoted
@@ -72,30 +72,16 @@ def read(path: str) -> Document:
     """Parse the file at *path*. Raises InvalidFile, NotAllowed."""
     import tomllib  # most calls have no file
 
+    status, said = text_of(path, MAX_FILE, f"the configuration {path}")
     try:
-        status, raw = contents(path, MAX_FILE)
-        if len(raw) > MAX_FILE:
-            raise InvalidFile(f"the configuration {path} has more than {MAX_FILE} bytes; give a smaller file")
-        text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        if (twice := _twice(str(error), text)) is not None:
+        tables = tomllib.loads(said)
+    except ValueError as error:
+        if (twice := _twice(str(error), said)) is not None:
             raise InvalidFile(twice.told(path)) from error
         raise InvalidFile(f"the configuration {path} cannot be read: {error}") from error
-    except (OSError, ValueError) as error:
-        if isinstance(error, FlarelogError):
-            raise
-        why = (
-            error.strerror
-            if isinstance(error, OSError)
-            else "no UTF-8"
-            if isinstance(error, UnicodeDecodeError)
-            else str(error)
-        )
-        raise InvalidFile(f"the configuration {path} cannot be read: {why}") from error
     if stat.S_ISREG(status.st_mode) and status.st_mode & 0o002:
         raise NotAllowed(f"the configuration {path} is writable for every user: chmod o-w it")
-    return Document(path, text, tables)
+    return Document(path, said, tables)
 
 
 def _twice(said: str, text: str) -> Fault | None:

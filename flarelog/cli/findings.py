@@ -18,11 +18,11 @@ from flarelog.cli.running import aligned, end, narrowed, say, terminal_columns, 
 from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
-from flarelog.contents import contents
+from flarelog.contents import text_of
 from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record
 from flarelog.detect.table import Table
-from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidFile
+from flarelog.errors import FAILED, NOT_FOUND, OK
 from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -126,15 +126,8 @@ def table(files: Sequence[str]) -> Table:
     for path in files:
         from flarelog.detect import rules  # most calls have none
 
-        try:
-            raw = contents(path, MAX_RULES)[1]
-            text = raw[:MAX_RULES].decode()
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise InvalidFile(f"the rules {path} cannot be read: {why}") from error
-        if len(raw) > MAX_RULES:
-            raise InvalidFile(f"the rules {path} have more than {MAX_RULES} bytes: give a smaller file")
-        found = rules.more(found, text, legible(path))
+        _, said = text_of(path, MAX_RULES, f"the rules {path}")
+        found = rules.more(found, said, legible(path))
     return found
 
 

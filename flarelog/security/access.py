@@ -10,7 +10,7 @@ import logging
 import os
 from pathlib import Path
 
-from flarelog.contents import contents
+from flarelog.contents import text_of
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.policy import Policy, parse
 from flarelog.watched import Watched
@@ -22,20 +22,11 @@ MAX_FILE = 1 << 20  # bytes
 
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy in the file at *path*. Raises NotAllowed, InvalidFile."""
-    try:
-        status, raw = contents(path, MAX_FILE)
-    except OSError as error:
-        raise InvalidFile(f"the policy {path} cannot be read: {error.strerror}") from error
+    status, granted = text_of(path, MAX_FILE, f"the policy {path}")
     if status.st_mode & 0o002:
         raise NotAllowed(f"the policy {path} is writable for every user: chmod o-w it, and check for changes")
-    if len(raw) > MAX_FILE:
-        raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes: grant by patterns")
     try:
-        text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except UnicodeDecodeError as error:
-        raise InvalidFile(f"the policy {path} is not UTF-8 at byte {error.start}") from error
-    try:
-        return parse(text, f"the policy {path}")
+        return parse(granted, f"the policy {path}")
     except InvalidOption as error:
         raise InvalidFile(str(error)) from error
 

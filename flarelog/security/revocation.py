@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
-from flarelog.contents import contents
+from flarelog.contents import demanded
 from flarelog.errors import InvalidFile, NotAuthenticated, NotInstalled
 from flarelog.values import frozen
 
@@ -67,7 +67,7 @@ def revocations(ca: str, crl: str) -> tuple[int, float]:
 
 def lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[RevocationList]:
     """The lists in the file *crl*, at least one. Raises InvalidFile."""
-    raw = _contents(crl)
+    raw = demanded(crl, MAX_CRL, regular=True)[1]
     found = _PEM_CRL.findall(raw)
     if not found or len(raw) > MAX_CRL:
         raise InvalidFile(f"{crl} holds no revocation list (X509 CRL) in PEM of at most {MAX_CRL >> 20} MiB")
@@ -107,13 +107,6 @@ def _vouches(ca: x509.Certificate, listed: x509.CertificateRevocationList) -> bo
 def anchors_of(ca: str) -> list[x509.Certificate]:
     """The CAs in the file *ca*. Raises InvalidFile."""
     try:
-        return x509.load_pem_x509_certificates(_contents(ca))
+        return x509.load_pem_x509_certificates(demanded(ca, MAX_CRL, regular=True)[1])
     except BROKEN as error:
         raise InvalidFile(f"{ca} holds no CA certificate in PEM") from error
-
-
-def _contents(path: str) -> bytes:
-    try:
-        return contents(path, MAX_CRL, regular=True)[1]
-    except OSError as error:
-        raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from flarelog.contents import contents
+from flarelog.contents import demanded
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
 from flarelog.names import parse_address
 from flarelog.options import option
@@ -329,10 +329,7 @@ class ServerCertificates:
 
 def readable(path: str) -> bytes:
     """The contents of the PEM file at *path* without a byte order mark, as gRPC needs it. Raises InvalidOption."""
-    try:
-        raw = contents(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
-    except OSError as error:
-        raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
+    raw = demanded(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
     if _TRUSTED in raw:  # it has additional data, and gRPC finds no certificate in it
         import shlex  # most files are plain ones
 

@@ -7,9 +7,9 @@ invalid policy permits nothing.
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import field
 
+from flarelog.contents import text_of
 from flarelog.errors import ConsentChanged, InvalidFile, InvalidOption, NoConsent
 from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
@@ -76,23 +76,10 @@ def in_force(*files: str) -> tuple[Consent, ...]:
 def load(path: str) -> Consent:
     """The policy in the file at *path*. Raises InvalidFile."""
     path = os.path.abspath(path)  # the file is read again later, and an embedding program may change its directory
+    seen = stamp(path)
+    _, said = text_of(path, MAX_FILE, f"nothing is sent: the site's policy {path}", regular=True)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise InvalidFile(f"the site's policy {path} is not a file: nothing is sent until it can be read")
-            seen = stamp(fd)
-            raw = file.read(MAX_FILE + 1)
-            if len(raw) > MAX_FILE:
-                raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes: nothing is sent")
-            text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    except (OSError, ValueError) as error:
-        if isinstance(error, InvalidOption):
-            raise
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidFile(f"the site's policy {path} cannot be read ({why}): nothing is sent until it can") from error
-    try:
-        return changed(parse(text, path), stamp=seen)
+        return changed(parse(said, path), stamp=seen)
     except InvalidOption as error:
         raise InvalidFile(str(error)) from error
 

@@ -23,7 +23,7 @@ def test_what_is_no_place_is_told_with_its_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match="--from @nowhere cannot be read: No such file"):
         positions("@nowhere")
     (tmp_path / "binary").write_bytes(b"\xff\xff")
-    with pytest.raises(InvalidFile, match="cannot be read: 'utf-8' codec can't decode"):
+    with pytest.raises(InvalidFile, match="cannot be read: it is not UTF-8 at byte 0"):
         positions(f"@{tmp_path}/binary")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(MAX_PLACES + 1)

@@ -74,8 +74,8 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "long").write_bytes(b"#" * (1 << 21))
     for name, sentence in (
         ("missing", "No such file"),
-        (".", "Is a directory"),
-        ("fifo", "is not a file"),
+        (".", "it is not a regular file"),
+        ("fifo", "it is not a regular file"),
         ("latin", "not UTF-8"),
         ("long", "has more than"),
     ):
