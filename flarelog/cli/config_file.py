@@ -396,9 +396,9 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.render.ranks import RankChoice
     from flarelog.security.access import PolicyFile
     from flarelog.security.pairs import check_days
-    from flarelog.sources.choose import run_pattern
     from flarelog.sources.consent import in_force
     from flarelog.sources.files.patterns import SourceOptions
+    from flarelog.sources.files.runs import RunPattern
     from flarelog.viewers.console import Template
 
     checks: dict[str, Callable[[Any], object]] = {
@@ -410,7 +410,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         "--format": Template,
         "--ranks": lambda text: RankChoice.of((), text, ()),
         "--rank-map": lambda text: RankChoice.of((), "", (text,)),
-        "--run-from": run_pattern,
+        "--run-from": RunPattern,
         "--runs": lambda text: run_patterns([text], "the token's runs"),
         "--rules": lambda path: table([path]),
         "--site-policy": in_force,

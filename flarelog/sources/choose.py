@@ -34,10 +34,5 @@ def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Runs:
     holds no logs. Raises InvalidOption.
     """
     if isinstance(wanted, SourceOptions):
-        return Directories(run_pattern(run_from), wanted, state)
+        return Directories(RunPattern(run_from), wanted, state)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
-
-
-def run_pattern(run_from: str) -> RunPattern:
-    """The parsed pattern *run_from*, which tells a run. Raises InvalidOption."""
-    return RunPattern(run_from)

@@ -26,7 +26,7 @@ from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.unmatched import files, unmatched
 from flarelog.sources.files.watch import Change, Watch, best_watch
-from flarelog.sources.files.writers import Writers, have_writers
+from flarelog.sources.files.writers import Writers
 from flarelog.started import process_started_ns
 from flarelog.text import legible
 from flarelog.values import changed
@@ -175,8 +175,8 @@ class Files:
         return sizes(self._wanted)
 
     def written(self) -> bool:
-        found = self.state()
-        return have_writers({(device, inode): os.path.basename(path) for path, (device, inode, _) in found.items()})
+        found = {(device, inode): os.path.basename(path) for path, (device, inode, _) in self.state().items()}
+        return bool(written(found, but=os.getpid()))
 
     def close(self) -> None:
         self.discovery.close()

@@ -15,20 +15,26 @@ Inode = tuple[int, int]
 """(device, inode)"""
 
 
-def sees_all() -> bool:
-    """Whether this process may look at every other process."""
+def is_outermost() -> bool:
+    """Whether this process is in the first PID namespace, whose numbers the kernel's messages have."""
     try:
-        return os.geteuid() == 0 and os.stat(f"{PROC}/self/ns/pid").st_ino == _FIRST_NAMESPACE
+        return os.stat(f"{PROC}/self/ns/pid").st_ino == _FIRST_NAMESPACE
     except OSError:
         return False
 
 
-def written(files: dict[Inode, str], proc: str = PROC) -> set[Inode]:
+def sees_all() -> bool:
+    """Whether this process may look at every other process."""
+    return os.geteuid() == 0 and is_outermost()
+
+
+def written(files: dict[Inode, str], proc: str = PROC, *, but: int = 0) -> set[Inode]:
     """The subset of *files*, given with their base names, that a process has open for writing, among the processes that
-    this one may look at. Blocks for some milliseconds.
+    this one may look at, without the process *but*. Blocks for some milliseconds.
     """
     names = set(files.values())
-    return {inode for pid in pids(proc) for inode in writes(f"{proc}/{pid}", names) if inode in files}
+    others = [pid for pid in pids(proc) if pid != but]
+    return {inode for pid in others for inode in writes(f"{proc}/{pid}", names) if inode in files}
 
 
 def pids(proc: str = PROC) -> list[int]:

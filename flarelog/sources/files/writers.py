@@ -108,13 +108,6 @@ def who_writes(
     return found
 
 
-def have_writers(files: dict[Inode, str], proc: str = PROC) -> bool:
-    """Whether any other visible process has one of *files*, given with their base names, open for writing."""
-    names = set(files.values())
-    others = (pid for pid in pids(proc) if pid != os.getpid())
-    return any(inode in files for pid in others for inode in writes(f"{proc}/{pid}", names))
-
-
 def words_of(environments: Iterable[dict[bytes, int]]) -> str:
     """The words for the *environments* of all writers of one file; empty without a rank."""
     gang = list(environments)

@@ -37,12 +37,11 @@ def of_command(
         return found
     found[OUTER] = f"{machine()}:{root}"
     found = {**(told or {}), **found}
-    directory = os.path.join(root, log if log and not log.endswith(".log") else "", RANKS)
+    own = os.path.join(root, log if not log.endswith(".log") else "")
     if not any(name in env for name in ("PET_LOG_DIR", "PET_REDIRECTS", "PET_TEE")):
         # torchrun reads its options from these: a clean file for each rank, and all of them on the console.
-        found |= {"PET_LOG_DIR": directory, "PET_REDIRECTS": "3", "PET_TEE": "3"}
+        found |= {"PET_LOG_DIR": os.path.join(own, RANKS), "PET_REDIRECTS": "3", "PET_TEE": "3"}
     if diagnostics:
-        own = os.path.join(root, log if log and not log.endswith(".log") else "")
         found.setdefault("TORCHELASTIC_ERROR_FILE", os.path.join(own, "error.json"))
         found.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
         found.setdefault("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000")

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flarelog.exit_marks import CERTAIN, LIKELY, NONE, OTHERS, Exit
+from flarelog.sources.files.openers import is_outermost
 from flarelog.sources.process.environment import machine
 
 EVERY = 1.0  # seconds between two looks at the counter
 SHORTLY = 1.5  # seconds before the end in which a rise speaks of the command: the time between two looks, and a delay
-_INITIAL_PIDS = 0xEFFFFFFC  # the inode of the first PID namespace, whose numbers the kernel's messages have
 _KILLED = re.compile(rb"[Kk]illed process (\d+)[ ,(]")
 _MESSAGE = 8192  # bytes of a record of /dev/kmsg, at most
 
@@ -137,7 +137,7 @@ def judged(died_of: int, before: int, after: int, *, rose_now: bool, named: bool
 def _named(pid: int, since: float) -> bool:
     """Whether the kernel has logged since *since* that it killed *pid*; False where its messages cannot be read."""
     with contextlib.suppress(OSError):
-        if os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PIDS:
+        if not is_outermost():
             return False  # the kernel knows the process under another number
         messages = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

@@ -48,7 +48,6 @@ AWAITED = {*PASSED_ON, signal.SIGCHLD}
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # sent to whole process groups
-TICK = 0.25  # seconds between two looks, while the awaited event raises no signal
 GRACE = 1.0  # seconds for the sidecar to end once a signal has cut the waiting short
 AGAIN = 0.1  # seconds before a failed spooler is started again
 _FAILED = 70
