@@ -56,8 +56,6 @@ class Lack(enum.Enum):
 
 @frozen
 class Completeness:
-    """What a log lacks."""
-
     gaps: tuple[int, ...] = ()  # their lengths in bytes, 0: unknown
     unseen: tuple[str, ...] = ()  # the paths of generations whose end was not seen
     skipped: int = 0  # bytes
@@ -175,7 +173,6 @@ class Losses:
 
 
 def completeness(info: StreamInfo) -> Completeness:
-    """What the log of *info* lacks."""
     found = Losses(info.marks).with_receipt(info.sealed)
     if not (info.unstored or info.unread_rest):
         return found

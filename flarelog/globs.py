@@ -95,7 +95,6 @@ def _expression(source: str) -> Callable[[str], object]:
 
 
 def _source(pattern: str) -> str:
-    """The regular expression of *pattern*."""
     return "".join(_text(piece) for piece, _ in _tokens(pattern))
 
 
@@ -110,7 +109,6 @@ def _tokens(pattern: str) -> Iterable[tuple[str, str]]:
 
 
 def _text(piece: str) -> str:
-    """The regular expression of *piece*."""
     if piece in _WILD:
         return _WILD[piece]
     if len(piece) == 1:

@@ -211,7 +211,6 @@ OPEN = Policy(unguarded=True)
 
 
 def is_nvflare_admin(identity: Identity) -> bool:
-    """Whether *identity* is the certificate of an NVFlare admin kit."""
     return identity.how == "certificate" and identity.nvflare_role in NVFLARE_ADMINS
 
 

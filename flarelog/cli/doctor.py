@@ -85,7 +85,6 @@ def command(visit: partial[Visit], access: Access, as_json: bool) -> None:
 
 
 def _shown(as_json: bool) -> Callable[[Row], None]:
-    """A function that prints a row."""
     coloured = not as_json and colours("auto", os.environ.get, sys.stdout.isatty())
     paint = {"ok": 32, "warn": 33, "fail": 31}
 
@@ -104,7 +103,6 @@ def _shown(as_json: bool) -> Callable[[Row], None]:
 
 
 async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
-    """Run each check, and show its rows as they come."""
     try:
         tls = visit.access.tls()
     except FlarelogError as error:

@@ -56,8 +56,6 @@ OPTIONAL = ("COUNT", "SEVERITY", "RANK", "TIME")  # in the order in which they a
 
 @frozen
 class FindingsOptions:
-    """Which findings are shown, and how."""
-
     sites: tuple[str, ...] = typed(
         (),
         "Look only at sites that match. Repeatable.",

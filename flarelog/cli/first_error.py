@@ -93,7 +93,6 @@ def _show(lines: Lines, asked: Asked, found: Mapping[StreamId, Sequence[Line]]) 
 
 
 def _explain(first: First, asked: Asked, findings: int, logs: int) -> None:
-    """Print what *first* is, of *findings* in *logs* logs."""
     root = first.root
     if root is None:
         if first.others:

@@ -37,8 +37,6 @@ _CHANGING = "include", "exclude", "since", "until", "timestamps", "level", "form
 
 @frozen
 class LineOptions:
-    """Which lines are shown, and how."""
-
     include: tuple[str, ...] = typed(
         (), "Show only lines that match. Repeatable.", short="-i", more=("-g", "--grep"), metavar="REGEX"
     )

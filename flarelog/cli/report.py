@@ -52,8 +52,6 @@ Examples:
 
 @frozen
 class ReportOptions:
-    """The format and the contents of a report."""
-
     output: str = typed("", "File to write: .html, .md or .svg. '-': stdout.  [required]", short="-o", metavar="FILE")
     form: str | None = typed(None, "Form of the report.  [default: the file's suffix]", flag="format", choices=FORMS)
     latest: bool = typed(False, "Report the run that began last.")
@@ -104,7 +102,6 @@ def form_of(path: str, said: str | None = None) -> str:
 
 
 def made(report: Report, form: str) -> bytes:
-    """*report* in the format *form*."""
     if form == "html":
         from flarelog.viewers.report.page import page
 

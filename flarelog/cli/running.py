@@ -252,7 +252,6 @@ def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda:
 
 
 def ignore_stops() -> None:
-    """Ignore SIGTERM and SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 

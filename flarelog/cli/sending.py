@@ -38,8 +38,6 @@ site_policy_option = option(
 
 
 class Sender(Protocol[T_co]):
-    """Sends to one receiver."""
-
     def drain(self) -> None: ...
 
     def reread(self) -> bool: ...

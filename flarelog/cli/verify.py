@@ -81,7 +81,6 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
 
 
 def _record(verdict: Verdict) -> dict[str, object]:
-    """*verdict* as ``-o json`` shows it."""
     return {
         **verdict.stream.fields,
         "committed": verdict.length,

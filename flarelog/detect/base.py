@@ -113,7 +113,6 @@ class Sieved:
 
 
 def sieved(text: str, pattern: str) -> Sieved:
-    """*pattern*, and the ``words`` of *text*."""
     return Sieved(words(text), late(pattern))
 
 

@@ -63,7 +63,6 @@ class Before:
         return None
 
     def _read(self, said: Said) -> Said:
-        """*said*, after its time was read."""
         if not said.read:
             said.read, said.time = True, self.told(said.line, said.text)
             if said.time is not None and (said.line.time is not None or has_year(said.text)):

@@ -56,7 +56,6 @@ class Found:
 
     @property
     def in_order(self) -> list[Finding]:
-        """The findings in the order of the log."""
         return sorted(self._by_key.values(), key=lambda each: each.offset)
 
     def by_key(self) -> dict[Key, Finding]:

@@ -22,8 +22,6 @@ from flarelog.render.zones import Spoken, told
 
 @dataclass(slots=True)
 class Progress:
-    """The state of one log."""
-
     begun: int = 0  # when the log began, in milliseconds since 1970; a later log of its name has another value
     seen: int = 0  # bytes that were searched
     marks: int = 0  # marks that were known then

@@ -24,8 +24,6 @@ from flarelog.values import frozen
 
 @frozen
 class LogVerdict:
-    """One log of one site."""
-
     log: str
     written: int
     stored: int
@@ -69,8 +67,6 @@ class SiteVerdict:
 
 @frozen
 class IntruderVerdict:
-    """The row of an intruder."""
-
     intruder: str
     claims: str  # the site whose name the intruder used
     written: int  # bytes that the intruder would have sent
@@ -84,7 +80,6 @@ class IntruderVerdict:
 
 
 async def judge(evidence: Evidence) -> tuple[list[SiteVerdict], list[IntruderVerdict]]:
-    """A verdict for each site, and for each intruder."""
     store = choose.reader(evidence.work / "store")
     held = {(info.stream.site, info.stream.log): info async for info in store.list(f"{RUN}/")}
     return await _sites(evidence, store, held), [_intruder(intruder, held) for intruder in evidence.intruders]

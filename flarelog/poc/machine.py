@@ -66,7 +66,6 @@ class Machine:
 
     @property
     def address(self) -> str:
-        """The receiver's address."""
         return f"127.0.0.1:{self.port}"
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
@@ -147,7 +146,6 @@ class Machine:
         return None if self.certificates is None else self.certificates.of(name)
 
     def _tls_arguments(self, name: str) -> tuple[str, ...]:
-        """The TLS options of the process *name*."""
         tls = self._tls(name)
         return () if tls is None else tls.arguments()
 
@@ -189,7 +187,6 @@ class Machine:
         )
 
     async def stop(self) -> None:
-        """Stop every process."""
         for process in self._processes:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):

@@ -32,8 +32,6 @@ LAST = 3.0  # seconds before the end in which no fault begins
 
 @dataclass(slots=True)
 class Evidence:
-    """The evidence of a simulation, for its judge."""
-
     work: Path
     options: PocOptions
     exit_codes: dict[str, int]  # of each site's last sidecar

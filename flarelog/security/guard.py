@@ -132,7 +132,6 @@ class Guard:
         return passed if isinstance(passed, Connection) else self.connections.get(context.peer())
 
     def ended(self, presented: Presented, peer: str, why: FlarelogError) -> None:
-        """Log that a connection of *presented* ends, and *why*."""
         audit.warning("ended %s", json.dumps({**_shown(presented), "peer": peer, "why": str(why)}))
 
     async def meet_token(self, context: Context, action: Action | None) -> Context:

@@ -262,7 +262,6 @@ def certificate_of(address: str, tls: Tls, proxy: str = "", *, any_name: bool = 
 
 
 def names_in(certificate: Mapping[str, Any]) -> str:
-    """The names that a receiver's *certificate* is for."""
     return some([legible(value) for _, value in certificate.get("subjectAltName", ())], 8)
 
 

@@ -15,8 +15,6 @@ from flarelog.values import frozen
 
 @frozen
 class StreamOutcome:
-    """The outcome of one log."""
-
     stream: StreamId
     committed: int | None  # None: no receiver has answered
     receipt: Receipt | None

@@ -370,7 +370,6 @@ class Sidecar:
     # --- the interface for logs (see log.Site)
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run *work* as a task of the sidecar."""
         task = asyncio.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)

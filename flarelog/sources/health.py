@@ -51,7 +51,6 @@ def pressure(text: str) -> float:
 
 
 def _memory(root: str) -> dict[str, float]:
-    """The machine's memory."""
     found = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in _text(root, "proc/meminfo").splitlines():

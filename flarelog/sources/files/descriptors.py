@@ -37,8 +37,6 @@ def descriptors() -> int:
 
 @dataclass(slots=True)
 class Descriptors:
-    """The descriptors of the files in *ledger*."""
-
     walk: Walk
     ledger: Ledger
     rules: Rules  # the masking of each file

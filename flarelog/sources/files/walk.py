@@ -61,7 +61,6 @@ class Troubles(dict[str, str]):
                 log.error("%s; the other files continue", sentence, exc_info=bug)
 
     def over(self, path: str) -> None:
-        """End the trouble of *path*."""
         if (sentence := self.pop(path, None)) is not None:
             log.info("%s; that is over", sentence, extra=each("are sent after all", path, ends="cannot be sent"))
 

@@ -142,8 +142,6 @@ def _environment(process: str) -> dict[bytes, int]:
 
 
 class _Status(NamedTuple):
-    """The /proc status of a process."""
-
     parent: int
     group: int
     used: int  # clock ticks of CPU
@@ -246,7 +244,6 @@ class _Processes:
 
 
 def alive(processes: Iterable[Process], proc: str = PROC) -> bool:
-    """Whether any of them is still alive."""
     found = ((_status(f"{proc}/{pid}"), started) for pid, started in processes)
     return any(status is not None and status.started == started for status, started in found)
 
@@ -271,7 +268,6 @@ class Writers:
     _asked: dict[str, _Asked] = field(default_factory=dict)  # by identity
 
     async def run(self) -> None:
-        """Search until cancelled."""
         if not os.path.isdir(f"{PROC}/self/fdinfo"):
             return
         _asking.add(id(self))

@@ -418,7 +418,6 @@ class Guard:
             say(f"{name}: {count:,} bytes could not be spooled: they are missing in the log")
 
     def _drain(self, sending: Sending) -> None:
-        """Wait until *sending* has ended."""
         sending.finish()
         self._watch(lambda: sending.over)
         if self._hurried:

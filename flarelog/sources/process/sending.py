@@ -151,7 +151,6 @@ class Sending:
                 self.due = time.monotonic() + self._linger
 
     def continued(self, pid: int) -> None:
-        """Handle the end of a stop."""
         if pid == self._pid:
             self._stopped, self.due = False, math.inf
 

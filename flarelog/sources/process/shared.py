@@ -11,8 +11,6 @@ RING = 1 << 20  # bytes
 
 
 class _Number:
-    """One of the page's numbers."""
-
     def __init__(self, at: int) -> None:
         self._at = at
 

@@ -26,8 +26,6 @@ COPIER = 0.002  # seconds between two looks at a copier that a pipe waits for
 
 @frozen
 class Stream:
-    """One of the command's outputs."""
-
     name: str  # the name of the output's log
     pipe: int  # the pipe's read end, non-blocking
     segments: Segments

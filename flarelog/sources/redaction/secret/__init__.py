@@ -72,8 +72,6 @@ Row = tuple[bytes, re.Pattern[bytes] | None, Probe]
 
 
 class Likely(NamedTuple):
-    """What a text may have."""
-
     probes: list[Row]
     announces: bool  # a line that announces the value of another
 
