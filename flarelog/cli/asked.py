@@ -128,11 +128,10 @@ def positions(text: str) -> list[tuple[tuple[str, str], int]]:
     """The positions of one ``--from``: that in *text*, or those in the file of ``@FILE``. Raises InvalidName,
     InvalidOption.
     """
-    return [position(one) for one in (_lines(text[1:]) if text.startswith("@") else (text,))]
-
-
-def _lines(path: str) -> list[str]:
-    return [place for line in text_of(path, MAX_PLACES, f"--from @{path}")[1].split("\n") if (place := line.strip())]
+    if not text.startswith("@"):
+        return [position(text)]
+    lines = text_of(text[1:], MAX_PLACES, f"--from {text}")[1].split("\n")
+    return [position(place) for line in lines if (place := line.strip())]
 
 
 def position(text: str) -> tuple[tuple[str, str], int]:

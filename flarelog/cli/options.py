@@ -374,14 +374,11 @@ class Access:
         if tls is not None and token is not None:
             # The port that takes certificates ignores tokens: any token would read with this end's certificate.
             tls = replace(tls, cert="", key="")
-        own = _token(self.token_file) if self.token_file and token is None else ""
-        return Client(receiver, tls=tls, token=own if token is None else token, proxy=self.proxy)
+        if token is None and self.token_file:
+            from flarelog.security.tokens import read_token
 
-
-def _token(path: str) -> str:
-    from flarelog.security.tokens import read_token
-
-    return read_token(path)
+            token = read_token(self.token_file)
+        return Client(receiver, tls=tls, token=token or "", proxy=self.proxy)
 
 
 def tls_options(command: F) -> F:

@@ -107,7 +107,8 @@ def command(
         checked(partial(route, address, access.proxy))
     context = click.get_current_context()
     outer = environment.outer(env)
-    if outer and not _goes_its_own_way(env, run):
+    # Nested, a command sends for itself if it names a receiver, or another run than the outer one.
+    if outer and not (is_flag("receivers") or (is_flag("run_id") and env.get("FLARELOG_RUN", run) != run)):
         receivers = ()
         if not_taken := _not_taken(context):
             say(
@@ -221,11 +222,6 @@ def _not_taken(context: click.Context) -> list[str]:
     """The options given that have no effect, because the outer ``flarelog run`` sends this command's output."""
     taken = {"receivers", "run_id", "command", *RunOptions.__dataclass_fields__}
     return [param.opts[0] for param in context.command.params if param.name not in taken and is_flag(str(param.name))]
-
-
-def _goes_its_own_way(env: Mapping[str, str], run: str) -> bool:
-    """Whether a nested command sends for itself: it names a receiver, or another run than the outer one."""
-    return is_flag("receivers") or (is_flag("run_id") and env.get("FLARELOG_RUN", run) != run)
 
 
 def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str, *, own: bool) -> names.Place | None:

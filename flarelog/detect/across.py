@@ -305,7 +305,7 @@ def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead)
             if each.time is not None:
                 latest = each.time - ahead(stream)
             else:
-                latest = _by(_earlier(latest, ended and ended - ahead(stream)), each)
+                latest = _earlier(_earlier(latest, ended and ended - ahead(stream)), each.came * 1_000_000)
             if latest is not None:
                 last[process] = max(latest, last.get(process, latest))
             placed.append((latest, process, each))
@@ -314,11 +314,6 @@ def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead)
     return sorted(
         times, key=lambda one: (one[0] is None, one[0] or 0, _is_end(one[1]), names[one[1].stream], one[1].offset)
     )
-
-
-def _by(latest: int | None, each: Finding) -> int | None:
-    """The latest time at which *each*, which tells no time, was written: the earlier of *latest* and its arrival."""
-    return _earlier(latest, each.came * 1_000_000)
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:

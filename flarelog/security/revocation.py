@@ -76,7 +76,8 @@ def lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[RevocationL
             listed = x509.load_pem_x509_crl(pem)
             until = listed.next_update_utc
             strange = [one.oid for one in listed.extensions if one.critical and one.oid not in _KNOWN_IN_CRL]
-            issuers = [one for one in anchors if one.subject == listed.issuer and _vouches(one, listed)]
+            named = [one.public_key() for one in anchors if one.subject == listed.issuer]
+            vouched = any(listed.is_signature_valid(cast(CertificateIssuerPublicKeyTypes, key)) for key in named)
         except BROKEN as error:
             raise InvalidFile(f"{crl} holds an unreadable revocation list: make a new one with the CA") from error
         if strange:
@@ -84,7 +85,7 @@ def lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[RevocationL
                 f"{crl} holds a revocation list of an unknown kind"
                 f" ({strange[0].dotted_string}): give a full list of its CA"
             )
-        if not issuers:
+        if not vouched:
             raise InvalidFile(f"{crl} holds a revocation list that no CA of --tls-ca signed: give a list of theirs")
         yield RevocationList(listed.issuer, listed, until.timestamp() if until is not None else float("inf"))
 
@@ -98,10 +99,6 @@ def demand_current(ca: str, crl: str, now: float) -> None:
 
 def day(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
-
-
-def _vouches(ca: x509.Certificate, listed: x509.CertificateRevocationList) -> bool:
-    return listed.is_signature_valid(cast(CertificateIssuerPublicKeyTypes, ca.public_key()))
 
 
 def anchors_of(ca: str) -> list[x509.Certificate]:

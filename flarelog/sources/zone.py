@@ -55,16 +55,12 @@ def _in_file(path: str, timezone: str) -> str:
     data = _read(real)
     if not data:
         return "UTC"  # the C library does the same
+    from zoneinfo import TZPATH  # most machines have a link to a zone's file
+
     name = _read(timezone).decode(errors="replace").strip() if timezone else ""
-    if name and ".." not in name and any(_read(f"{root}/{name}") == data for root in _databases()):
+    if name and ".." not in name and any(_read(f"{root}/{name}") == data for root in TZPATH):
         return name
     return data.rstrip(b"\n").rpartition(b"\n")[2].decode(errors="replace").replace(",", ";")
-
-
-def _databases() -> tuple[str, ...]:
-    from zoneinfo import TZPATH
-
-    return TZPATH
 
 
 def _read(path: str) -> bytes:

@@ -46,7 +46,7 @@ def start(
     its controlling terminal; *typed*: and its stdin.
     """
     told, tell = os.pipe2(os.O_CLOEXEC)
-    own_group = terminal or not _is_terminal(0)
+    own_group = terminal or not os.isatty(0)
     hears_of_children = hear_of_children()
     pid = os.fork()
     if pid == 0:
@@ -126,13 +126,6 @@ def _become(
 def hear_of_children() -> bool:
     """Make the kernel keep the status of ended children for this process; returns whether it did so before."""
     return signal.signal(signal.SIGCHLD, signal.SIG_DFL) != signal.SIG_IGN
-
-
-def _is_terminal(fd: int) -> bool:
-    try:
-        return os.isatty(fd)
-    except OSError:
-        return False
 
 
 def open_terminal(env: Mapping[str, str], *, alike: bool) -> tuple[int, int]:
