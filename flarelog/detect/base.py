@@ -137,12 +137,13 @@ def signature(
     action: str,
     *,
     role: Role = "root",
-    severity: Level = Level.FATAL,
+    severity: Level | None = None,
     key: tuple[str, ...] = (),
     more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None,
 ) -> Signature:
-    """A row of a table: most trouble in it is a fatal cause. *literals*: with ``|`` between them."""
+    """A row of a table. *literals*: with ``|`` between them; *severity* None: that of most trouble of its *role*."""
     found = late(pattern) if pattern else None
+    severity = {"root": Level.FATAL, "cascade": Level.ERROR}.get(role, Level.WARNING) if severity is None else severity
     return Signature(id, role, severity, words(literals), found, meaning, action, key, more)
 
 

@@ -41,7 +41,6 @@ SIGNATURES = (
         "A user or Slurm cancelled the job, or Slurm ended the step after a task had failed.",
         "Look for the task that failed first. If there is none, ask who cancelled the job.",
         role="cascade",
-        severity=Level.ERROR,
         key=("job",),
     ),
     signature(
@@ -57,6 +56,7 @@ SIGNATURES = (
         "Slurm did not start the job or a step of it.",
         "Compare the request with the limits of the partition and of the account, or ask the cluster's administrator.",
         role="fallback",
+        severity=Level.FATAL,
     ),
     signature(
         "slurm.task",
@@ -66,7 +66,6 @@ SIGNATURES = (
         "Tasks of a step failed, or were ended after another one had failed.",
         "Look at these tasks' logs, and for the first one that failed.",
         role="cascade",
-        severity=Level.ERROR,
         key=("node", "what"),
     ),
     signature(
@@ -78,7 +77,6 @@ SIGNATURES = (
         "Kubernetes has no node for the pod.",
         "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "k8s.backoff",
@@ -87,7 +85,6 @@ SIGNATURES = (
         "A container ended again and again, and Kubernetes waits before it starts it anew.",
         "Look at the container's last log (kubectl logs --previous).",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "job.limit",
@@ -127,7 +124,6 @@ SIGNATURES = (
         "A stage of Spark failed; Spark may run it again.",
         "Look at the tasks of the stage, and for executors that were lost.",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "k8s.evicted",
@@ -144,7 +140,6 @@ SIGNATURES = (
         "A container ended again and again, and Kubernetes waits before it starts it anew.",
         "Look at the container's last log (kubectl logs --previous).",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "k8s.image",
@@ -175,7 +170,6 @@ SIGNATURES = (
         "Kubernetes asked a container whether it is well, and got no good answer; it restarts one that does not live.",
         "Look at the container's log of the same time, and at the probe's time limit.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "k8s.node",

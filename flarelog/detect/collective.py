@@ -18,6 +18,7 @@ SIGNATURES = (
         "This rank waited for a collective that another rank did not join in time.",
         "Look for the rank that failed, hangs or took another branch: nccl.desync names the ranks that differ.",
         role="cascade",
+        severity=Level.FATAL,
         key=("op",),
     ),
     signature(
@@ -40,6 +41,7 @@ SIGNATURES = (
         "NCCL's watchdog thread made no progress: a CUDA call or another thread holds it.",
         "Look at the stacks of this rank (py-spy dump) and for an error of an earlier time.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "nccl.duplicate-gpu",
@@ -57,7 +59,6 @@ SIGNATURES = (
         "NCCL lost the connection to another rank, or never had one.",
         "Look for the rank at the other end; check NCCL_SOCKET_IFNAME and the firewall if it is alive.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "nccl.error",
@@ -70,6 +71,7 @@ SIGNATURES = (
         "A call of NCCL, or of what another accelerator has for it, failed.",
         "Run it with NCCL_DEBUG=INFO, and look for an earlier error of another rank.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "collective.mismatch",
@@ -85,7 +87,6 @@ SIGNATURES = (
         "NCCL warns of something; it may go on.",
         "Look at what it says; NCCL_DEBUG=INFO tells more.",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "fabric.error",
@@ -99,7 +100,6 @@ SIGNATURES = (
         "The network between ranks (InfiniBand, RoCE, EFA, UCX) failed, or the rank at the other end has ended.",
         "Look for the rank at the other end; check the link (ibstat), and the fabric's counters.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "xla.coordination",
@@ -116,6 +116,7 @@ SIGNATURES = (
         "JAX's or TensorFlow's coordination lost a task, or not all of them came.",
         "Look for the task that failed, was preempted or never started.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "mpi.down",
@@ -132,6 +133,7 @@ SIGNATURES = (
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
         "Look for the rank that failed first, and whether its node is alive.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "nccl.down",
@@ -150,6 +152,7 @@ SIGNATURES = (
         "This rank of Ascend's NPUs waited for another one, and gave up.",
         "Look for the rank that failed or hangs.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "gloo.timeout",
@@ -158,6 +161,7 @@ SIGNATURES = (
         "This rank waited for another one by gloo, and gave up.",
         "Look for the rank that failed or hangs.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "gloo.connection",
@@ -168,6 +172,7 @@ SIGNATURES = (
         "gloo lost the connection to another rank: mostly that rank has ended.",
         "Look for the rank that ended first.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "torch.rendezvous",
@@ -179,6 +184,7 @@ SIGNATURES = (
         "Not all ranks met, or the store of rank 0 does not answer.",
         "Check that every node was started, that MASTER_ADDR and MASTER_PORT are the same, and the firewall.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "torchrun.failed",
@@ -188,7 +194,6 @@ SIGNATURES = (
         "torchrun saw a worker end; a negative exit code is a signal, and -9 is SIGKILL.",
         "Look at that worker's log. For -9 look for host.oom: the exit code alone does not prove it.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "torchrun.signal",
@@ -197,7 +202,6 @@ SIGNATURES = (
         "A worker of torchrun died of a signal.",
         "Look at that worker's log, and for SIGKILL for host.oom.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "torchrun.summary",
@@ -215,7 +219,6 @@ SIGNATURES = (
         "mpirun saw a rank die of a signal; 9 is SIGKILL.",
         "Look at that rank's log. For 9 look for host.oom: the signal alone does not prove it.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "horovod.down",
@@ -224,7 +227,6 @@ SIGNATURES = (
         "Horovod ended on this rank, mostly because another one had failed or had ended.",
         "Look for the rank that failed first.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "port.listen",
@@ -233,7 +235,6 @@ SIGNATURES = (
         "The ranks' common store could not listen at its port; this line does not say why.",
         "Look at the lines before it: mostly the port is in use.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "port.in-use",

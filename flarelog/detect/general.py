@@ -112,7 +112,6 @@ SIGNATURES = (
         "A process died of a signal; SIGKILL comes from the kernel's OOM killer, from a scheduler or from a person.",
         "Look at that process's log, for host.oom, and for who ended the job.",
         role="cascade",
-        severity=Level.ERROR,
         key=("signal",),
     ),
     signature(
@@ -148,7 +147,6 @@ SIGNATURES = (
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "program.waits",
@@ -162,7 +160,6 @@ SIGNATURES = (
         "Something waits for longer than it should.",
         "Look which rank or site did not come, and what it does (py-spy dump).",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "launcher.ends",
@@ -174,7 +171,6 @@ SIGNATURES = (
         "A launcher ends the processes that it has started, mostly because one of them failed.",
         "Look at what came before it.",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "process.exit",
@@ -193,7 +189,6 @@ SIGNATURES = (
         "A process ended with a code that is not 0; 137 and -9 mean SIGKILL, 143 and -15 SIGTERM, 139 and -11 a crash.",
         "Look at that process's log; for SIGKILL look for host.oom: the code alone does not prove it.",
         role="cascade",
-        severity=Level.ERROR,
         key=("code", "status", "execution", "with", "container"),
     ),
     signature(
@@ -222,6 +217,7 @@ SIGNATURES = (
         "Native code found something that must not be, and gives up.",
         "Look at the check, and for an earlier error.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "program.exception",
@@ -245,7 +241,6 @@ SIGNATURES = (
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
         role="cascade",
-        severity=Level.ERROR,
         key=("exception",),
     ),
     signature(
@@ -256,7 +251,6 @@ SIGNATURES = (
         "Git has no answer. Trackers and packages ask it for the version of the code, and go on without one.",
         "Look at the line behind it, if the program ended here.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "log.fatal",
@@ -274,6 +268,7 @@ SIGNATURES = (
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "log.error",
@@ -332,7 +327,6 @@ SIGNATURES = (
         "The program says that something did not work; it may go on.",
         "Look at what it says, and whether the program went on.",
         role="fallback",
-        severity=Level.WARNING,
     ),
     signature(
         "job.failed",

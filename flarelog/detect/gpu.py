@@ -47,7 +47,6 @@ SIGNATURES = (
         "PyTorch's compiler tried a kernel that failed, and chooses another one.",
         "See whether the run goes on; else leave out max-autotune.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "cuda.oom",
@@ -189,7 +188,6 @@ SIGNATURES = (
         "The program found no accelerator that it can use, and computes on the CPU.",
         "Check nvidia-smi, the build and the container's devices, if one should be there.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "cuda.async",
@@ -207,7 +205,6 @@ SIGNATURES = (
         "The driver cleaned up behind a program that ended or failed.",
         "Look for what ended the program, or for an earlier Xid.",
         role="symptom",
-        severity=Level.WARNING,
         key=("pci", "xid"),
     ),
     signature(
@@ -260,5 +257,6 @@ SIGNATURES = (
         "A call of Ascend's library failed; this line does not say why.",
         "Look at the lines behind it: one with a code, as EE9999 or EI0002, says what failed.",
         role="cascade",
+        severity=Level.FATAL,
     ),
 )

@@ -279,5 +279,6 @@ SIGNATURES = (
         "The process aborts: no code caught a C++ exception. The next line says which.",
         "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
         role="cascade",
+        severity=Level.FATAL,
     ),
 )

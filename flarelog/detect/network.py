@@ -32,7 +32,6 @@ SIGNATURES = (
         "A host's name could not be resolved.",
         "Check the name and the site's DNS.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "net.tls",
@@ -56,7 +55,6 @@ SIGNATURES = (
         "A connection failed, and the program tries again.",
         "See whether it goes on; else check the other end, the address, the proxy and the firewall.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "net.unreachable",
@@ -70,7 +68,6 @@ SIGNATURES = (
         "The other end does not answer, or ended the connection.",
         "Check that it runs, the address and the firewall.",
         role="cascade",
-        severity=Level.ERROR,
         key=("what", "how"),
     ),
     signature(
@@ -84,7 +81,6 @@ SIGNATURES = (
         "A server refused a request. 429 means too many, 401 and 403 a key or a right that lacks, 5xx its own trouble.",
         "Check the key and its rights; for 429 and 5xx use fewer requests, or try later.",
         role="cascade",
-        severity=Level.ERROR,
         key=("status", "code", "number"),
     ),
     signature(
@@ -96,7 +92,6 @@ SIGNATURES = (
         "No connection could be had.",
         "Check that the other end runs, the address, the proxy and the firewall.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "grpc.status",
@@ -107,7 +102,6 @@ SIGNATURES = (
         "A call of gRPC failed.",
         "UNAVAILABLE: look whether the other end runs. DEADLINE_EXCEEDED: look what it does. Else look at its log.",
         role="cascade",
-        severity=Level.ERROR,
         key=("status", "code"),
     ),
 )

@@ -22,6 +22,7 @@ SIGNATURES = (
         "A worker of a DataLoader died of a signal. After SIGKILL usually memory ran out, but this does not prove it.",
         "Look for host.oom of the same time; else use fewer workers and watch memory.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "dataloader.crash",
@@ -37,6 +38,7 @@ SIGNATURES = (
         "A worker of a DataLoader ended; the log does not say why.",
         "Look for a signal, host.oom or a traceback before it.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "dataloader.timeout",
@@ -52,7 +54,6 @@ SIGNATURES = (
         "A queue between processes stayed empty: mostly its worker has died without a word.",
         "Look for a worker that was killed, and for host.oom.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "loss.nan",
@@ -84,7 +85,6 @@ SIGNATURES = (
         "Somewhere a value is not a number.",
         "See whether the loss goes on; check the data and fp16.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "grad.nan",
@@ -93,7 +93,6 @@ SIGNATURES = (
         "A step's gradients are not numbers: usual while fp16 looks for its loss scale, and trouble over many steps.",
         "See how often it is there and whether the loss goes on; lower the learning rate, check the data.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "loss.scale",
@@ -110,7 +109,6 @@ SIGNATURES = (
         "A step's gradients overflowed in fp16, and it was left out: usual while the loss scale is looked for.",
         "See whether it ends after some steps; if it goes on, use bf16 or lower the learning rate.",
         role="symptom",
-        severity=Level.WARNING,
     ),
     signature(
         "checkpoint.mismatch",
@@ -168,7 +166,6 @@ SIGNATURES = (
         "The experiment tracker is off, and the run goes on without it.",
         "Set its API key before the next run.",
         role="advice",
-        severity=Level.WARNING,
     ),
     signature(
         "tracker.network",
@@ -177,7 +174,6 @@ SIGNATURES = (
         "The experiment tracker cannot be reached; the run goes on.",
         "Check the site's network and proxy, or set WANDB_MODE=offline.",
         role="advice",
-        severity=Level.WARNING,
     ),
     signature(
         "tracker.failed",
@@ -198,6 +194,7 @@ SIGNATURES = (
         "NVFlare ends the job or a task: a user asked for it, or a site or the server reported a fatal error.",
         "Look for the site whose log has an earlier error.",
         role="cascade",
+        severity=Level.FATAL,
     ),
     signature(
         "nvflare.task",
@@ -207,7 +204,6 @@ SIGNATURES = (
         "A site answered a task of NVFlare with an exception.",
         "Look at that site's log of the same time.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "nvflare.communication",
@@ -216,7 +212,6 @@ SIGNATURES = (
         "A site of NVFlare got no answer of the server, or the server none of a site.",
         "Look at the other end's log of the same time, at the network between them, and at the timeouts of the job.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "nvflare.command",
@@ -235,7 +230,6 @@ SIGNATURES = (
         "Clients of Flower failed in a round.",
         "Look at the logs of the clients of that round.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "openfl.failed",
@@ -244,7 +238,6 @@ SIGNATURES = (
         "A collaborator of OpenFL failed.",
         "The line says why; look at that collaborator's log.",
         role="cascade",
-        severity=Level.ERROR,
     ),
     signature(
         "ray.oom",
@@ -264,6 +257,5 @@ SIGNATURES = (
         "A worker of Ray ended.",
         "Look at that worker's log (ray logs), and for ray.oom.",
         role="cascade",
-        severity=Level.ERROR,
     ),
 )
