@@ -601,7 +601,5 @@ _COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unst
 
 @frozen
 class Removed:
-    """The result of a removal."""
-
     streams: int
     size: int  # bytes of the removed logs

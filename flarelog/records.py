@@ -102,8 +102,6 @@ def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
 
 
 class Reason(NamedTuple):
-    """A reason that several logs may have."""
-
     why: str
     named: bool  # the log's name stands before it
 

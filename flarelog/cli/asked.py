@@ -29,8 +29,6 @@ MAX_PLACES = 32 << 20  # bytes of a file of positions (--from @FILE)
 
 @frozen
 class LogOptions:
-    """Which logs are read, and from which offsets."""
-
     sites: tuple[str, ...] = typed(
         (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site, commas=True
     )
@@ -55,8 +53,6 @@ class LogOptions:
 
 @frozen
 class ShownOptions:
-    """How the lines of several logs are shown."""
-
     zones: tuple[str, ...] = typed(
         (),
         "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",

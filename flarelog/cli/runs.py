@@ -64,37 +64,31 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
     return sorted(found, key=lambda info: natural(info.run))
 
 
+_HEAD = (
+    *("RUN", "JOB", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS"),
+    *("UNSEEN", "NO RECEIPT", "NOT STORED", "FAILED", "FIRST", "LAST"),
+)
+# Columns that are shown where a run has something else in them.
+_RARE = {"JOB": "", "UNSEEN": "0", "NO RECEIPT": "0", "NOT STORED": "0", "FAILED": "0"}
+
+
 def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
-    failed, unstored = any(info.failed or info.unended for info in found), any(info.unstored for info in found)
-    unseen, unsealed = any(info.unseen for info in found), any(info.unsealed for info in found)
-    named = any(info.job for info in found)
-    rare = (
-        *(["UNSEEN"] if unseen else []),
-        *(["NO RECEIPT"] if unsealed else []),
-        *(["NOT STORED"] if unstored else []),
-        *(["FAILED"] if failed else []),
-    )
-    rows = [
-        ("RUN", *(["JOB"] if named else []), "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *rare, "FIRST", "LAST")
-    ]
-    rows += [
+    every = [
         (
-            *(shown(info.run), *([info.job or "-"] if named else []), info.standing(live=live)),
-            *(str(info.sites), str(info.streams)),
-            *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
-            *([str(info.unseen)] if unseen else []),
-            *([str(info.unsealed)] if unsealed else []),
-            *([str(info.unstored)] if unstored else []),
-            *([f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"] if failed else []),
+            *(shown(info.run), info.job, info.standing(live=live), str(info.sites), str(info.streams)),
+            *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps), str(info.unseen), str(info.unsealed)),
+            *(str(info.unstored), f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"),
             *(_short(info.begun), _short(info.grown)),
         )
         for info in found
     ]
+    there = [at for at, name in enumerate(_HEAD) if any(row[at] != _RARE.get(name) for row in every)]
+    rows = [tuple(row[at] or "-" for at in there) for row in (_HEAD, *every)]
     fitting = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
-    numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "UNSEEN", "NO RECEIPT", "NOT STORED", "FAILED"}
-    return aligned(fitting, [at for at, name in enumerate(fitting[0]) if name in numbers])
+    texts = {"RUN", "JOB", "STATE", "FIRST", "LAST"}
+    return aligned(fitting, [at for at, name in enumerate(fitting[0]) if name not in texts])
 
 
 def _short(milliseconds: int) -> str:

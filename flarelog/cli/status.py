@@ -151,8 +151,6 @@ def command(
 
 
 class Found(NamedTuple):
-    """The result of one look."""
-
     streams: list[StreamInfo]
     state: str  # of the run
     troubles: Troubles | None = None  # None: unknown, or the caller may not see them

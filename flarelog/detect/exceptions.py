@@ -62,8 +62,6 @@ _ROLES: Mapping[str, tuple[Role, str]] = {
 
 
 class Told(NamedTuple):
-    """The finding of a traceback."""
-
     signature: Signature
     facts: Mapping[str, Fact]
     text: str

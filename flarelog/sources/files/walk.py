@@ -85,8 +85,6 @@ class Troubles(dict[str, str]):
 
 @dataclass(slots=True)
 class Look:
-    """The result of one look at the directories."""
-
     last: bool = False  # no other look follows, though names may move
     scanned: set[str] = field(default_factory=set)  # directories
     born: dict[str, int | None] = field(default_factory=dict)  # by path: births of files that may be logs

@@ -23,8 +23,6 @@ FULL = 0.1  # seconds between two tries to write to a disk that is full
 
 
 class Reading:
-    """A reader of one spool."""
-
     def __init__(self, stream: Stream) -> None:
         self.stream, self.shared = stream, stream.shared
         self.path, self.token = stream.segments.path, stream.segments.token

@@ -37,20 +37,12 @@ _SIGNS = {
 _CURLY = dict.fromkeys("\u201c\u201d\u201e\xab\xbb", b'"') | dict.fromkeys("\u2018\u2019\u201a\u2039\u203a", b"'")
 _QUOTES = {'"': b'"', "'": b"'"}
 _ENTITIES = {
-    "quot": '"',
-    "#34": '"',
-    "#x22": '"',
-    "apos": "'",
-    "#39": "'",
-    "#x27": "'",
-    "amp": "&",
-    "lt": "<",
-    "gt": ">",
-    "nbsp": "\xa0",
-    "#61": "=",
-    "#x3d": "=",
-    "#58": ":",
-    "#x3a": ":",
+    name: sign
+    for sign, names in (
+        *(('"', "quot #34 #x22"), ("'", "apos #39 #x27"), ("=", "#61 #x3d"), (":", "#58 #x3a")),
+        *(("&", "amp"), ("<", "lt"), (">", "gt"), ("\xa0", "nbsp")),
+    )
+    for name in names.split()
 }
 # A quote within quotes in shell syntax, in a text that may itself be escaped; and the text that only these have.
 _SHELLS = re.compile(rb"(\\{0,15}+)'(?:(\\{0,15}+)\"\1'\2\"|\\{1,15}+'(?='))\1'")
