@@ -135,46 +135,37 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
 )
 # Kinds of several parts, one of which is a run of letters and digits; and the signs that join the parts.
 PARTED = tuple(
-    (signs, re.compile(rb"(?:%b)" % b"|".join(kinds)))
+    (signs, re.compile(rb"(?:%b)" % kinds))
     for signs, kinds in (
         (
             b".~",
-            (
-                *(rb"SG\.[\w-]{16,}+\.[\w-]{16,}+", rb"hv[sbr]\.[\w-]{20,}+", rb"ya29\.[\w.-]{20,}+"),
-                rb"s\.(?=[A-Za-z]{0,23}\d)[A-Za-z0-9]{24}(?![\w.-])",
-                rb"dt0[a-z]\d\d\.[A-Z0-9]{8,}+\.[A-Z0-9]{40,}+",
-                *(rb"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}", rb"snyk_uat\.[0-9a-f]{8}\.[\w-]{40,}+"),
-                *(rb"AQ\.Ab[\w-]{40,}+", rb"secret_\w{1,24}_[0-9a-f]{32}\.[A-Za-z0-9]{32}"),
-                rb"0\.[0-9a-f]{8}-[0-9a-f-]{27}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/]{22}==",
-                *(rb"t1\.[\w-]{20,}+=*\.[\w-]{40,}+=*", rb"[ps]k\.eyJ[\w-]{20,}+(?:\.[\w-]++)?", rb"sl\.[\w=-]{100,}+"),
-                *(rb"dp\.(?:pt|ct|st|scim|audit|sa)\.[\w.-]{32,}+", rb"[ps]at\.[\w-]{22}\.[\w-]{24}\.[\w-]{20}"),
-                *(rb"sha256~[\w-]{43,}+", rb"v1\.0-[0-9a-f]{20,}+-[0-9a-f]{100,}+"),
-                *(rb"[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,}+", rb"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}+"),
-                *(rb"xoxe\.xox[bp]-[\w-]{40,}+", rb"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
-                rb"[a-z]{2,8}_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}+",
-                rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![\w-])",
-                rb"\.?eJ[\w-]{16,}+\.[\w-]{6}\.[\w-]{20,}+",  # a signed session of Flask
-            ),
+            rb"SG\.[\w-]{16,}+\.[\w-]{16,}+|hv[sbr]\.[\w-]{20,}+|ya29\.[\w.-]{20,}+"
+            rb"|s\.(?=[A-Za-z]{0,23}\d)[A-Za-z0-9]{24}(?![\w.-])"
+            rb"|dt0[a-z]\d\d\.[A-Z0-9]{8,}+\.[A-Z0-9]{40,}+"
+            rb"|st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}|snyk_uat\.[0-9a-f]{8}\.[\w-]{40,}+"
+            rb"|AQ\.Ab[\w-]{40,}+|secret_\w{1,24}_[0-9a-f]{32}\.[A-Za-z0-9]{32}"
+            rb"|0\.[0-9a-f]{8}-[0-9a-f-]{27}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/]{22}=="
+            rb"|t1\.[\w-]{20,}+=*\.[\w-]{40,}+=*|[ps]k\.eyJ[\w-]{20,}+(?:\.[\w-]++)?|sl\.[\w=-]{100,}+"
+            rb"|dp\.(?:pt|ct|st|scim|audit|sa)\.[\w.-]{32,}+|[ps]at\.[\w-]{22}\.[\w-]{24}\.[\w-]{20}"
+            rb"|sha256~[\w-]{43,}+|v1\.0-[0-9a-f]{20,}+-[0-9a-f]{100,}+"
+            rb"|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,}+|[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}+"
+            rb"|xoxe\.xox[bp]-[\w-]{40,}+|[\w~.]{3}\dQ~[\w~.-]{31,34}"
+            rb"|[a-z]{2,8}_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}+"
+            rb"|[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![\w-])"
+            rb"|\.?eJ[\w-]{16,}+\.[\w-]{6}\.[\w-]{20,}+",  # a signed session of Flask
         ),
         (
             b"/+",
-            (
-                rb"(?:ops_eyJ|glc_|sntrys_|fm[12][ra]?_|ABSK)[\w+/=-]{24,}+",
-                rb"1//0?[\w-]{40,}+",
-                rb"pdus\+_[\w-]{40,}+",
-                rb"bce-v3/ALTAK-[A-Za-z0-9]{21}/[0-9a-f]{40}",
-            ),
+            rb"(?:ops_eyJ|glc_|sntrys_|fm[12][ra]?_|ABSK)[\w+/=-]{24,}+|1//0?[\w-]{40,}+|pdus\+_[\w-]{40,}+"
+            rb"|bce-v3/ALTAK-[A-Za-z0-9]{21}/[0-9a-f]{40}",
         ),
-        (b"!", (rb"00D[A-Za-z0-9]{12}![\w.]{80,}+",)),
+        (b"!", rb"00D[A-Za-z0-9]{12}![\w.]{80,}+"),
         (
             b":",
-            (
-                rb"(?:eyJ|eJ)[\w-]{4,}+:[\w-]{6}:[\w-]{27,}+",
-                rb"(?:bot)?\d{8,10}:AA[\w-]{32,}+",
-                rb"AAAA[\w-]{7}:APA91b[\w-]{100,}+",
-            ),
+            rb"(?:eyJ|eJ)[\w-]{4,}+:[\w-]{6}:[\w-]{27,}+|(?:bot)?\d{8,10}:AA[\w-]{32,}+"
+            rb"|AAAA[\w-]{7}:APA91b[\w-]{100,}+",
         ),
-        (b"$", (rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}",)),
+        (b"$", rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}"),
     )
 )
 # The text near the beginning of such a kind.
