@@ -316,7 +316,7 @@ def test_keys_that_are_faster_than_the_rows_are_not_lost(browser: Browser, place
 
 def test_colours_are_classes_and_what_is_wide_or_runs_from_the_right_keeps_its_row(tab: Tab) -> None:
     page = tab.show("/run/run-1/kyoto/colours.log")
-    expect(page.locator(".row .f1.sgr-b")).to_have_text("red and bold")
+    expect(page.locator(".row .in.sgr-b")).to_have_text("red and bold")
     expect(page.locator(".row .sgr-r")).to_have_text("turned")
     expect(page.locator(".row .in").nth(2)).to_have_text("orange")
     expect(row(page, "مرحبا بالعالم")).to_have_count(1)

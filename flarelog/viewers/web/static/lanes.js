@@ -6,6 +6,7 @@
 
 import { Refused, ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
+import { again } from "./runs.js";
 import { clock, moment } from "./words.js";
 
 const EVERY = 5000;
@@ -13,6 +14,7 @@ const LANE = 18; // pixels
 const TOP = 32; // pixels, for the times and the rounds: above, because many lanes scroll
 const BELOW = 4; // pixels
 const STEP = 8; // pixels of a step by an arrow key
+const INKS = { gap: "--bad", exit: "--bad", receipt: "--good" }; // of marks; of others --soft
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
 export class Lanes extends HTMLElement {
@@ -40,26 +42,24 @@ export class Lanes extends HTMLElement {
   }
 
   disconnectedCallback() {
-    clearTimeout(this.timer);
+    this.stop?.();
     this.sized.disconnect();
     this.theme.removeEventListener("change", this.ontheme);
-    this.over = true;
+  }
+
+  begin() {
+    this.stop = again(() => this.look(), EVERY);
   }
 
   async look() {
-    let every = EVERY;
     try {
-      if (document.visibilityState === "visible") {
-        this.record = await ask(`/api/lanes?${query({ run: this.run, buckets: Math.max(60, Math.min(600, Math.floor(this.clientWidth / 2) || 300)) })}`);
-        this.idles();
-        this.draw();
-      }
+      this.record = await ask(`/api/lanes?${query({ run: this.run, buckets: Math.max(60, Math.min(600, Math.floor(this.clientWidth / 2) || 300)) })}`);
+      this.idles();
+      this.draw();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      if (error.status === 404) every = 60_000;
       if (error.status >= 400 && error.status < 500) this.idles(); // an older receiver has no timeline
     }
-    if (!this.over) this.timer = setTimeout(() => this.look(), every);
   }
 
   /** Says that there is nothing to show, until there is. */
@@ -167,7 +167,7 @@ export class Lanes extends HTMLElement {
       pen.fillRect(this.names + at * step, y + LANE - 2 - high, Math.max(1, step - 0.25), high);
     });
     for (const [at, what] of lane.marks ?? []) {
-      pen.fillStyle = ink(`--mark-${what}`) || ink("--soft");
+      pen.fillStyle = ink(INKS[what] ?? "--soft");
       this.mark(pen, what, this.x(at), y + LANE / 2);
     }
   }

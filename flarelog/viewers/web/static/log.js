@@ -228,7 +228,7 @@ export class LogPage extends Choosing {
 
   ticks() {
     if (!this.stream) return;
-    this.map.mark("hit", this.search.hits.filter((hit) => this.search.here(hit)).map((hit) => this.source.share(hit.offset)));
+    this.map.mark(this.search.hits.filter((hit) => this.search.here(hit)).map((hit) => this.source.share(hit.offset)));
     this.lit = null;
     this.list.draw();
   }

@@ -24,7 +24,7 @@ export class Machines extends HTMLElement {
     this.tables = h("div", {});
     this.details = h("details", {}, h("summary", {}, "Machines"), this.tables);
     this.append(this.warnings, this.details);
-    this.stop = again(this, () => this.look(), EVERY);
+    this.stop = again(() => this.look(), EVERY);
   }
 
   disconnectedCallback() {

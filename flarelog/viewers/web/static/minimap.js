@@ -1,5 +1,5 @@
 /**
- * The whole log from top to bottom beside its rows: the part on the screen, and ticks for hits and errors. It is also the
+ * The whole log from top to bottom beside its rows: the part on the screen, and ticks for hits. It is also the
  * list's scroll bar, over all bytes of the log, not over the rows that the page holds.
  */
 
@@ -13,7 +13,7 @@ export class MiniMap extends HTMLElement {
     this.seen = [0, 1]; // shares of the log
     this.shown = [-1, -1]; // the shares as drawn: a change of less than half a pixel is not drawn
     this.high = Infinity;
-    this.ticks = new Map(); // by name: shares
+    this.ticks = []; // shares
   }
 
   connectedCallback() {
@@ -48,9 +48,9 @@ export class MiniMap extends HTMLElement {
     if (this.high * (Math.abs(from - this.shown[0]) + Math.abs(to - this.shown[1])) > 0.5) this.draw();
   }
 
-  /** Marks *shares* of the log by ticks of the kind *name*: hit, error or gap. */
-  mark(name, shares) {
-    this.ticks.set(name, shares);
+  /** Marks *shares* of the log by ticks. */
+  mark(shares) {
+    this.ticks = shares;
     this.draw();
   }
 
@@ -108,11 +108,8 @@ export class MiniMap extends HTMLElement {
     pen.beginPath();
     pen.roundRect(3, top + 1, width - 6, size - 2, 4);
     pen.fill();
-    for (const [name, shares] of this.ticks) {
-      pen.fillStyle = colours.getPropertyValue(`--tick-${name}`);
-      const inset = name === "hit" ? 2 : width / 2;
-      for (const share of shares) pen.fillRect(inset, Math.min(height - 2, share * height), width - 2 - inset, 2);
-    }
+    pen.fillStyle = colours.getPropertyValue("--tick");
+    for (const share of this.ticks) pen.fillRect(2, Math.min(height - 2, share * height), width - 4, 2);
   }
 }
 

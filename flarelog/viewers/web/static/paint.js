@@ -13,12 +13,14 @@ const MARKS = /\p{M}{9,}/gu; // a stack of combining marks that no script has: p
 const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\ud800-\udfff]/gu; // characters that turn the text's direction, and halves of surrogate pairs
 
 const LEVELS = [0, 51, 102, 153, 204, 255]; // of the colours 16 to 231, nearly as in terminals
-const BASE = 16;
+const NAMED = ["#808080", "#d0342c", "#2c9a55", "#b58900", "#3a6fe0", "#b04fc0", "#1c98a8", "#9a9a9a",
+  "#8a8a8a", "#ff5c52", "#4fc97c", "#e0b020", "#6a98ff", "#d27be0", "#3fc4d4", "#b8b8b8"]; // the colours 0 to 15
 
-/** The colour *number* of the 256 of a terminal, beyond the first 16. */
+/** The colour *number* of the 256 of a terminal. */
 function colour(number) {
+  if (number < NAMED.length) return NAMED[number];
   if (number >= 232) return `rgb(${Array(3).fill(8 + 10 * (number - 232)).join(" ")})`;
-  const at = number - BASE;
+  const at = number - NAMED.length;
   return `rgb(${LEVELS[Math.floor(at / 36)]} ${LEVELS[Math.floor(at / 6) % 6]} ${LEVELS[at % 6]})`;
 }
 
@@ -40,9 +42,7 @@ function styled(names, text) {
     }
     const ground = "gy".includes(found[1]) !== inverse;
     span.classList.add(ground ? "on" : "in");
-    const number = Number(found[2]);
-    if (number < BASE) span.classList.add(`${ground ? "g" : "f"}${number}`);
-    else span.style.setProperty(ground ? "--ground-of" : "--ink-of", colour(Math.min(number, 255)));
+    span.style.setProperty(ground ? "--ground-of" : "--ink-of", colour(Math.min(Number(found[2]), 255)));
   }
   return span;
 }

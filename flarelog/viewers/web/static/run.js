@@ -69,7 +69,7 @@ export class RunPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")),
     );
-    this.stop = [again(this, () => this.look(), undefined, (who) => this.late(who))];
+    this.stop = [again(() => this.look(), undefined, (who) => this.late(who))];
     this.unkey = listen({ E: () => !this.first.hidden && this.first.querySelector("a").click() });
   }
 
@@ -126,7 +126,7 @@ export class RunPage extends HTMLElement {
   /** Asks for errors and findings from now on. They stand above the sites, and push them down where they come late. */
   async errors() {
     if (this.stop.length > 1 || !this.isConnected) return;
-    const told = new Promise((done) => this.stop.push(again(this, () => this.wrong().then(done), SLOWER)));
+    const told = new Promise((done) => this.stop.push(again(() => this.wrong().then(done), SLOWER)));
     await Promise.race([told, new Promise((done) => setTimeout(done, TOGETHER))]);
   }
 
@@ -136,7 +136,7 @@ export class RunPage extends HTMLElement {
     this.begun = true;
     await frame();
     if (!this.isConnected) return;
-    this.lanes.look();
+    this.lanes.begin();
     this.below.replaceWith(new Machines(this.run));
   }
 

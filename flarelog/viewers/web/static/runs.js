@@ -11,7 +11,7 @@ const LATE = 2500; // ms without an answer after which the page says so
  * Calls *look* again and again while the tab is visible, and *late* while one takes long, with who does not answer: `web`,
  * or `receiver`, for which flarelog web waits. Returns the function that ends it.
  */
-export function again(element, look, every = EVERY, late = null) {
+export function again(look, every = EVERY, late = null) {
   let timer;
   let over = false;
   const next = async () => {
@@ -75,7 +75,7 @@ export class RunsPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
       this.empty,
     );
-    this.stop = again(this, () => this.look(), EVERY, (who) => this.late(who));
+    this.stop = again(() => this.look(), EVERY, (who) => this.late(who));
   }
 
   disconnectedCallback() {

@@ -243,12 +243,8 @@ export class SearchBar extends HTMLElement {
   }
 
   /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
-  tell(more) {
-    const rest = this.cut ? `${more}; ${several(this.cut, "line is", "lines are")} longer than 65,536 characters: only that part was searched` : more;
-    this.counted(rest);
-  }
-
-  counted(rest) {
+  tell(what) {
+    const rest = this.cut ? `${what}; ${several(this.cut, "line is", "lines are")} longer than 65,536 characters: only that part was searched` : what;
     const mine = this.mine();
     const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
     const all = this.hits.length;
