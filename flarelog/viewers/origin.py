@@ -94,6 +94,19 @@ class Origin(Protocol):
         """
 
 
+async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> bytes:
+    """The bytes of *stream* from *begin* to *end*, as many as there are."""
+    if end <= begin:
+        return b""
+    found = bytearray()
+    pieces = origin.find(stream, begin, sys.maxsize, follow=False, stop=end)
+    async with aclosing(pieces):
+        async for offset, what in pieces:
+            if isinstance(what, Buffer):
+                found += what[max(0, begin + len(found) - offset) :]
+    return bytes(found[: end - begin])
+
+
 class RunsOrigin(Origin, Protocol):
     """An origin that lists runs as well."""
 

@@ -26,8 +26,7 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.render.counting import BLOCK, Counted, Counting
 from flarelog.render.sgr import style_behind
 from flarelog.replace import make_directory, replace_file
-from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.windows import gathered
+from flarelog.viewers.origin import Origin, gathered
 
 log = logging.getLogger(__name__)
 
@@ -233,18 +232,6 @@ class Indexes:
                 else:
                     index.feed(bytes(what[: stop - offset]))
                 await asyncio.sleep(0)
-
-    def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
-        """The colours in effect where *block* begins; None while they are unknown."""
-        return self.of(origin, info).style_at(block)
-
-    def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """As ``Index.no_end_until``, as far as lines are counted."""
-        return self.of(origin, info).no_end_until(offset)
-
-    def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """As ``Index.no_end_since``, as far as lines are counted."""
-        return self.of(origin, info).no_end_since(offset)
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
         """The number of the line at *offset*, from 1 on; None while it is unknown."""

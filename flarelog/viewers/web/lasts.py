@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from flarelog.errors import FlarelogError
 from flarelog.model import StreamId, StreamInfo
 from flarelog.viewers.last import Last, last_of
+from flarelog.viewers.origin import gathered
 from flarelog.viewers.web.origins import Rights
-from flarelog.viewers.web.windows import gathered
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from flarelog.viewers.web.rows import Encoder, bar, numbered
 from flarelog.viewers.web.timelines import Timelines, arrivals
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
-from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, info_of, offset_at
+from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Windows, info_of
 
 LOOKING = 0.5  # seconds after which a merged page answers with the rows of a level found so far
 
@@ -39,7 +39,7 @@ LOOKING = 0.5  # seconds after which a merged page answers with the rows of a le
 class Reads:
     def __init__(self, logins: Logins, lists: Lists, timelines: Timelines, indexes: Indexes) -> None:
         self._logins, self._lists, self._timelines, self._indexes = logins, lists, timelines, indexes
-        self.windows = Windows(indexes)
+        self.windows = Windows(indexes.of)
         self._stamps = stamps_here()
 
     def view(self, level: Level | None = None) -> View:
@@ -80,7 +80,9 @@ class Reads:
         elif time is not None:
             (at,) = await written_by(self.windows, origin, (info,), self._stamps, time)
         else:
-            at = offset_at(info, Place(whole(asked, "at"), share(asked, "share"), bool(asked.get("end"))))
+            part, place = share(asked, "share"), whole(asked, "at")
+            behind = info.committed + 1 if part is None else int(part * info.committed)  # behind the note at the end
+            at = behind if place is None else min(place, info.committed)
         rows, before = (min(MOST_ROWS, whole(asked, name) or 0) for name in ("rows", "before"))
         view = await self._view_of(request, asked, info)
         drawn = await self.windows.drawn(origin, info, Wanted(at, rows, min(before, MOST_ROWS - rows)), view)

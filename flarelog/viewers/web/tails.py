@@ -19,12 +19,12 @@ from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.flow import Item
-from flarelog.viewers.origin import Origin
+from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.asking import same, told
 from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer, live_keys
 from flarelog.viewers.web.numbering import Numbering
 from flarelog.viewers.web.rows import Encoder, numbered
-from flarelog.viewers.web.windows import gathered, info_of
+from flarelog.viewers.web.windows import info_of
 
 FLUSH = 0.05  # seconds
 ROWS = 256

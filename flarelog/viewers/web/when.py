@@ -13,8 +13,8 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import parse
 from flarelog.render.times import LOOKED, may_tell, rfc3339
 from flarelog.render.zones import Stamps
-from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.windows import Windows, gathered
+from flarelog.viewers.origin import Origin, gathered
+from flarelog.viewers.web.windows import Windows
 
 PIECE, FAR = 64 << 10, 1 << 20  # bytes before a place that are searched for a line with a time: at first, at most
 NEAR = 4 * PIECE  # bytes between the arrival of a time and its lines, in a log that was read as it was written

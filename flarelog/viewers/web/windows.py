@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.delivery.fairness import FairMap
 from flarelog.errors import NotFound
-from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
 from flarelog.render.counting import BLOCK, Counted
 from flarelog.render.sgr import LONGEST, style_behind
 from flarelog.viewers.flow import Flow, View
-from flarelog.viewers.origin import Origin
+from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
+from flarelog.viewers.web.index import Index
 
 MOST_ROWS = 1000
 KEPT = 10_000  # logs of which something is remembered
@@ -33,42 +34,12 @@ FIRST_LINES = 16  # lines without a record after which the log is taken for one 
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
 
 
-class Place(NamedTuple):
-    """The place of a window; the first value that is given counts."""
-
-    at: int | None = None
-    share: float | None = None
-    end: bool = False
-
-
 async def info_of(origin: Origin, stream: StreamId) -> StreamInfo:
     """The info of *stream* now. Raises NotFound, NotAllowed, CannotConnect."""
     for info in await origin.streams(stream.run, (stream.site,)):
         if info.stream == stream:
             return info
     raise NotFound(f"there is no log {stream}")
-
-
-async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> bytes:
-    """The bytes of *stream* from *begin* to *end*, as many as there are."""
-    if end <= begin:
-        return b""
-    found = bytearray()
-    pieces = origin.find(stream, begin, sys.maxsize, follow=False, stop=end)
-    async with contextlib.aclosing(pieces):
-        async for offset, what in pieces:
-            if isinstance(what, Buffer):
-                found += what[max(0, begin + len(found) - offset) :]
-    return bytes(found[: end - begin])
-
-
-def offset_at(info: StreamInfo, place: Place) -> int:
-    """The offset that *place* means in the stream of *info*."""
-    if place.at is not None:
-        return max(0, min(place.at, info.committed))
-    if place.share is not None:
-        return int(max(0.0, min(1.0, place.share)) * info.committed)
-    return info.committed + 1  # behind the note at the end
 
 
 class _Endless(NamedTuple):
@@ -79,24 +50,11 @@ class _Endless(NamedTuple):
     end: bool
 
 
-class Hints(Protocol):
-    """Facts about a log that its bytes alone do not tell."""
-
-    def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
-        """The colours in effect where *block* begins; None while they are unknown."""
-
-    def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """The offset up to which no line ends from *offset* on, if that is known; *offset* at least."""
-
-    def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        """The offset from which on no line ends up to the block of *offset*, if that is known; *offset* at most."""
-
-
 class Windows:
-    """The windows of all logs; *hints* save reads."""
+    """The windows of all logs; the indexes that *index_of* gives, as far as they are made, save reads."""
 
-    def __init__(self, hints: Hints | None = None) -> None:
-        self._hints = hints
+    def __init__(self, index_of: Callable[[Origin, StreamInfo], Index] = lambda origin, info: Index()) -> None:
+        self._index_of = index_of
         self._plain = FairMap[tuple[StreamId, int], bool](KEPT, _site)  # whether no container runtime wrote it
         self._endless = FairMap[tuple[StreamId, int], _Endless](KEPT, _site)  # the last that was found
         # By log: the beginning of the last long line whose beginning was searched, and a later offset of that line.
@@ -157,10 +115,10 @@ class Windows:
 
     async def _passed_over(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Wanted:
         """*wanted*; for rows above a place inside a long line, those above the line, which is not drawn."""
-        if wanted.rows or self._hints is None:
+        if wanted.rows:
             return wanted
         at, block = wanted.at, wanted.at // BLOCK * BLOCK
-        since = self._hints.no_end_since(origin, info, at)
+        since = self._index_of(origin, info).no_end_since(at)
         if at - since <= BEFORE or b"\n" in await gathered(origin, info.stream, block, at):
             return wanted
         return wanted._replace(at=since)
@@ -169,7 +127,7 @@ class Windows:
         """The colours in effect where *block* begins; while the index does not tell them, those that the BEFORE bytes
         above tell.
         """
-        style = None if self._hints is None else self._hints.style_of(origin, info, block)
+        style = self._index_of(origin, info).style_at(block)
         if style is not None:
             return style
         end, read = block * BLOCK, bytearray()
@@ -198,7 +156,7 @@ class Windows:
         """
         block = offset // BLOCK * BLOCK
         found = await self._behind_end(origin, info.stream, block, offset)
-        end = block if self._hints is None else self._hints.no_end_since(origin, info, block)
+        end = self._index_of(origin, info).no_end_since(block)
         stop, step = max(0, end - SCANNED), BEFORE
         known, until = self._begins.get(info.identity, (0, 0))
         while found is None and end > stop:
@@ -234,7 +192,7 @@ class Windows:
 
     async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
         """The offset behind the first line feed from *begin* on; the end of the search where there is none."""
-        position = begin if self._hints is None else self._hints.no_end_until(origin, info, begin)
+        position = self._index_of(origin, info).no_end_until(begin)
         stop = min(info.committed, position + SCANNED)
         since, end, known = position, False, self._endless.get(info.identity)
         while position < stop and not end:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import StreamId
 from flarelog.render import counting
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK
@@ -17,11 +17,11 @@ from flarelog.render.sgr import LONGEST, unfinished
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
-from flarelog.viewers.origin import Found, Origin, StoreOrigin
+from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.web import windows
 from flarelog.viewers.web.drawing import BEFORE, Wanted
 from flarelog.viewers.web.index import Index
-from flarelog.viewers.web.windows import DRAWN, Hints, Windows, info_of
+from flarelog.viewers.web.windows import DRAWN, Windows, info_of
 from tests.often import often
 from tests.rows import together
 
@@ -58,24 +58,8 @@ class Counting(Watched):
             yield counts.begin, counts.taken()
 
 
-class Told:
-    """What *index* tells."""
-
-    def __init__(self, index: Index) -> None:
-        self.index = index
-
-    def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
-        return self.index.style_at(block)
-
-    def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        return self.index.no_end_until(offset)
-
-    def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
-        return self.index.no_end_since(offset)
-
-
 def drawn(
-    root: Path, data: bytes, wanted: Wanted, hints: Hints | None = None, kind: type[Watched] = Watched
+    root: Path, data: bytes, wanted: Wanted, index: Index | None = None, kind: type[Watched] = Watched
 ) -> tuple[list[Line], Watched]:
     """The rows *wanted* of a log with *data*, and the store that they were read from."""
 
@@ -87,7 +71,8 @@ def drawn(
         origin = kind(root)
         async with origin:
             info = await info_of(origin, STREAM)
-            return (await Windows(hints).drawn(origin, info, wanted, View(new=Renderer))).rows, origin
+            found = await Windows(lambda *_: index or Index()).drawn(origin, info, wanted, View(new=Renderer))
+            return found.rows, origin
 
     return asyncio.run(play())
 
@@ -125,14 +110,14 @@ def test_the_end_of_a_long_line_is_looked_for_where_one_may_be(tmp_path: Path) -
     data = b"first\n" + b"\ra state of a bar" * (1 << 20) + b"\nlast\n"
     ended = data.rindex(b"\nlast") + 1
 
-    class Ends:
-        def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
+    class Ends(Index):
+        def style_at(self, block: int) -> str | None:
             return ""
 
-        def no_end_until(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        def no_end_until(self, offset: int) -> int:
             return ended // BLOCK * BLOCK
 
-        def no_end_since(self, origin: Origin, info: StreamInfo, offset: int) -> int:
+        def no_end_since(self, offset: int) -> int:
             return min(offset, BLOCK)
 
     rows, origin = drawn(tmp_path, data, Wanted(3 << 20, 1, 0), Ends())
@@ -156,7 +141,7 @@ def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tm
         async with StoreOrigin(tmp_path) as origin:
             info = await info_of(origin, STREAM)
             while at:
-                page = await Windows(Told(index) if known else None).drawn(
+                page = await Windows(lambda *_: index if known else Index()).drawn(
                     origin, info, Wanted(at, 0, 400), View(new=Renderer)
                 )
                 assert page.begin < at
@@ -186,9 +171,8 @@ def test_a_line_that_is_longer_than_what_is_drawn_is_shown_from_its_beginning(
     begin, end = len(above), len(above) + len(line) + 1
     index = Index()
     index.feed(data)
-    hints = Told(index) if known else None
     for wanted in (Wanted(end, 0, 400), Wanted(end - 100, 5, 5), Wanted(begin + BEFORE + 70_000, 1), Wanted(end, 9, 9)):
-        rows, _ = drawn(tmp_path_factory.mktemp("store"), data, wanted, hints, kind)
+        rows, _ = drawn(tmp_path_factory.mktemp("store"), data, wanted, index if known else None, kind)
         shown = [row for row in rows if row.text not in ("first", "last")]
         assert [(row.offset, row.end, row.text[: len(text)]) for row in shown] == [(begin, end, text)]
         assert not isinstance(shown[0], Rest)
