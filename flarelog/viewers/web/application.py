@@ -64,18 +64,8 @@ class Row(NamedTuple):
     endpoint: Endpoint
 
 
-class Rooms(NamedTuple):
-    """The objects that answer requests."""
-
-    logins: Logins
-    answers: Answers
-    reads: Reads
-    flows: Flows
-
-
-def table(rooms: Rooms) -> list[Row]:
+def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows) -> list[Row]:
     """All routes."""
-    logins, answers, reads, flows = rooms
     return [
         Row("POST", "/api/login", "anyone", logins.login),
         Row("POST", "/api/logout", "session", logins.logout),
@@ -105,7 +95,6 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, answers.timelines, indexes)
     flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
-    rooms = Rooms(logins, answers, reads, flows)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -134,31 +123,33 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
 
         return endpoint
 
-    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(rooms)]
+    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(logins, answers, reads, flows)]
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http})
     return Guarded(inner, hosts_of(options), proxied=options.trust_proxy, end=logins.end)
 
 
 def refused(error: Exception) -> Response:
     """The answer to *error*. An error that no request can cause is logged."""
+    status = 500
     match error:
         case Refused():
-            return sentence(error.status, str(error))
+            status = error.status
         case NotFound():
-            return sentence(404, str(error))
+            status = 404
         case NotAllowed():
-            return sentence(403, str(error))
+            status = 403
         case InvalidName() | InvalidOption():
-            return sentence(400, str(error))
+            status = 400
         case CannotConnect():
-            return sentence(503, str(error))
+            status = 503
         case FlarelogError():
-            return sentence(503 if error.retry_safe else 500, str(error))
+            status = 503 if error.retry_safe else 500
         case ClientDisconnect():
             return sentence(400, "the request was longer than it may be, or was given up")
         case _:
             log.exception("a request of the page failed")
             return sentence(500, "the page's server failed: its log says why")
+    return sentence(status, str(error))
 
 
 async def _http(request: Request, error: Exception) -> Response:

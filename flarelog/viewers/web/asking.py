@@ -11,6 +11,9 @@ from starlette.responses import Response
 
 from flarelog.errors import InvalidName, NotFound
 from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
+from flarelog.render.levels import NAMES, Level
+
+LONGEST = 1000  # characters of a text
 
 
 class Refused(Exception):
@@ -72,41 +75,41 @@ def same(info: StreamInfo, begun: int | None) -> StreamInfo:
     return info
 
 
-def whole(of: Mapping[str, Any], name: str, most: int = MAX_OFFSET) -> int | None:
+def whole(of: Mapping[str, Any], name: str) -> int | None:
     """The whole number *name* in a body, not below 0; None where it is absent. Raises Refused."""
     found = of.get(name)
-    if found is None:
-        return None
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most:
-        raise Refused(400, f"{name} is a whole number from 0 to {most}")
+    if found is not None and (type(found) is not int or not 0 <= found <= MAX_OFFSET):
+        raise Refused(400, f"{name} is a whole number from 0 to {MAX_OFFSET}")
     return found
 
 
 def share(of: Mapping[str, Any], name: str) -> float | None:
     """The number *name* from 0 to 1; None where it is absent. Raises Refused."""
     found = of.get(name)
-    if found is None:
-        return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
+    if found is not None and (type(found) not in (int, float) or not 0 <= found <= 1):
         raise Refused(400, f"{name} is a number from 0 to 1")
-    return float(found)
-
-
-def text(of: Mapping[str, Any], name: str, longest: int = 1000) -> str:
-    """The string *name*, empty where it is absent. Raises Refused."""
-    found = of.get(name)
-    if found is None:
-        return ""
-    if not isinstance(found, str) or len(found) > longest:
-        raise Refused(400, f"{name} is a text of at most {longest} characters")
     return found
+
+
+def text(of: Mapping[str, Any], name: str) -> str:
+    """The string *name*, empty where it is absent. Raises Refused."""
+    found = "" if of.get(name) is None else of[name]
+    if not isinstance(found, str) or len(found) > LONGEST:
+        raise Refused(400, f"{name} is a text of at most {LONGEST} characters")
+    return found
+
+
+def level_of(asked: Mapping[str, Any]) -> Level | None:
+    """The lowest level of the wanted rows; None: all rows. Raises Refused."""
+    level = text(asked, "level")
+    if level and level not in NAMES:
+        raise Refused(400, f"level is one of {', '.join(NAMES)}")
+    return Level[level.upper()] if level else None
 
 
 def offset(of: Mapping[str, str], name: str) -> int | None:
     """The whole number *name* in a query; None where it is absent. Raises Refused."""
     found = of.get(name)
-    if found is None:
-        return None
-    if not found.isascii() or not found.isdecimal() or len(found) > 19 or int(found) > MAX_OFFSET:
+    if found is not None and (not found.isascii() or not found.isdecimal() or len(found) > 19):
         raise Refused(400, f"{name} is a whole number, not below 0")
-    return int(found)
+    return None if found is None else whole({name: int(found)}, name)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Mapping
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -29,9 +27,6 @@ KINDS = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".json": "application/json",
-    ".webmanifest": "application/manifest+json",
 }
 _VERSION = re.compile(r"[0-9a-f]{20}")
 
@@ -45,28 +40,25 @@ class File(NamedTuple):
 @functools.cache
 def files() -> dict[str, File]:
     """All files, by their names below ``static``."""
-    found: dict[str, File] = {}
-
-    def look(directory: Traversable, before: str) -> None:
-        for entry in directory.iterdir():
-            if entry.is_dir():
-                look(entry, f"{before}{entry.name}/")
-            elif (kind := KINDS.get(entry.name[entry.name.rfind(".") :])) is not None:
-                data = entry.read_bytes()
-                found[f"{before}{entry.name}"] = File(data, kind, _etag(data))
-
-    look(resources.files(__package__).joinpath("static"), "")
+    found = {
+        entry.name: _made(entry.name, entry.read_bytes())
+        for entry in resources.files(__package__).joinpath("static").iterdir()
+        if _suffix(entry.name) in KINDS
+    }
     modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
     styles = b"".join(found[name].data for name in STYLES)
     for name, data in ((PAGE, bundled(modules, "app").encode()), (STYLE, styles)):
-        found[name] = File(data, KINDS[name[name.rfind(".") :]], _etag(data))
-    page = found[INDEX]
-    data = page.data.replace(b"/static/", f"/static/{_version(found)}/".encode())
-    return found | {INDEX: File(data, page.kind, _etag(data))}
+        found[name] = _made(name, data)
+    version = _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
+    return found | {INDEX: _made(INDEX, found[INDEX].data.replace(b"/static/", f"/static/{version}/".encode()))}
 
 
-def _version(found: Mapping[str, File]) -> str:
-    return _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
+def _made(name: str, data: bytes) -> File:
+    return File(data, KINDS[_suffix(name)], _etag(data))
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :]
 
 
 def _etag(data: bytes) -> str:

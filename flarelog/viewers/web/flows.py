@@ -21,11 +21,10 @@ from starlette.types import Receive, Scope, Send
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.names import run_name
-from flarelog.render.levels import NAMES, Level
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.answers import Lists
-from flarelog.viewers.web.asking import Refused, offset, said, same, stream, text, whole
+from flarelog.viewers.web.asking import Refused, level_of, offset, said, same, stream, text, whole
 from flarelog.viewers.web.hub import Hub, LineOf
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
@@ -117,17 +116,10 @@ class Flows:
 
     async def search(self, request: Request) -> Response:
         session, asked = request.state.session, await said(request)
-        run, literals, level = run_name(text(asked, "run")), asked.get("literals") or [], text(asked, "level")
+        run, literals, level = run_name(text(asked, "run")), asked.get("literals") or [], level_of(asked)
         if not isinstance(literals, list) or not all(isinstance(one, str) for one in literals):
             raise Refused(400, "literals is a list of texts")
-        if level and level not in NAMES:
-            raise Refused(400, f"level is one of {', '.join(NAMES)}")
-        query = Query.of(
-            literals,
-            text(asked, "regex"),
-            ignore=bool(asked.get("ignore")),
-            level=Level[level.upper()] if level else None,
-        )
+        query = Query.of(literals, text(asked, "regex"), ignore=bool(asked.get("ignore")), level=level)
         given = asked.get("streams") or []
         if not isinstance(given, list) or len(given) > MOST_NAMED:
             raise Refused(400, "streams is a list of site and log")

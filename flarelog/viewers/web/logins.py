@@ -53,7 +53,7 @@ class Logins:
         self, sources: Sources, options: WebOptions, key: bytes, clock: Callable[[], float] = time.time
     ) -> None:
         self.name = sources.name
-        self._clock, self._secure, self._cookie = clock, options.secure, cookie_name(options)
+        self._clock, self._secure, self._cookie = clock, options.trust_proxy, cookie_name(options)
         self._command = options.login
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)

@@ -58,8 +58,3 @@ class WebOptions:
         """The command that prints a login."""
         where = f" --listen {self.listen}" if self.listen != LISTEN else ""
         return f"flarelog web login{where}{f' --trust-proxy --host {self.hosts[0]}' if self.trust_proxy else ''}"
-
-    @property
-    def secure(self) -> bool:
-        """Whether browsers connect over TLS."""
-        return self.trust_proxy

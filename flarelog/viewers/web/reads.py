@@ -17,13 +17,13 @@ from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
-from flarelog.render.levels import NAMES, Level
+from flarelog.render.levels import Level
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
 from flarelog.viewers.web import merged
 from flarelog.viewers.web.answers import Lists
-from flarelog.viewers.web.asking import Refused, said, same, share, stream, text, told, whole
+from flarelog.viewers.web.asking import Refused, level_of, said, same, share, stream, text, told, whole
 from flarelog.viewers.web.drawing import Wanted
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
@@ -189,14 +189,6 @@ class Reads:
         clocks = Clocks()
         clocks.learn(infos)
         return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, clocks.ahead)]
-
-
-def level_of(asked: Mapping[str, Any]) -> Level | None:
-    """The lowest level of the wanted rows; None: all rows. Raises Refused."""
-    level = text(asked, "level")
-    if level and level not in NAMES:
-        raise Refused(400, f"level is one of {', '.join(NAMES)}")
-    return Level[level.upper()] if level else None
 
 
 def _page(

@@ -98,7 +98,7 @@ def _of_no_json(asked: Asked) -> Refusal | None:
 
 def cookie_name(options: WebOptions) -> str:
     """The name of the cookie, one for each port: browsers send a cookie to all ports of a host, and keep one a name."""
-    return f"__Host-{COOKIE}" if options.secure else f"{COOKIE}-{options.port}"
+    return f"__Host-{COOKIE}" if options.trust_proxy else f"{COOKIE}-{options.port}"
 
 
 def cookie(name: str, value: str, seconds: int, *, secure: bool) -> str:

@@ -61,7 +61,7 @@ def test_a_page_that_could_be_overheard_is_none(listen: str, proxied: bool) -> N
 @pytest.mark.parametrize("options", [WebOptions(), WebOptions(trust_proxy=True, hosts=("logs.example",))])
 def test_a_cookie_is_read_as_it_was_set(options: WebOptions) -> None:
     wanted = cookie_name(options)
-    name, value = cookie(wanted, "abc", 60, secure=options.secure).split(";")[0].split("=")
+    name, value = cookie(wanted, "abc", 60, secure=options.trust_proxy).split(";")[0].split("=")
     assert cookie_of({"cookie": f"other=1; {name}={value}"}, wanted) == "abc"
     assert cookie_of({"cookie": f"{name}=a; {name}=b"}, wanted) == ""
     assert cookie_of({}, wanted) == ""
