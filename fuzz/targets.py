@@ -80,11 +80,10 @@ from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.runs import run_line
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.moments import Happening, Moment
+from flarelog.stores.moments import Happening, Moment, arrivals
 from flarelog.v1 import log_pb2 as pb
 from flarelog.viewers import standings
 from flarelog.viewers.lanes import lanes_of, lanes_record
-from flarelog.viewers.web.timelines import arrivals
 from flarelog.wire import packing as compression
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.lists import Listing, decode_info, decode_list, encode_info, encode_list, parts_of

@@ -330,9 +330,7 @@ async def _troubles(
     from flarelog.detect.across import judged  # most runs have nothing to judge
     from flarelog.viewers.clocks import Clocks
 
-    clocks = Clocks()
-    clocks.learn(infos)
-    return judged(found, infos, clocks.ahead)
+    return judged(found, infos, Clocks(infos).ahead)
 
 
 async def _state(run: str, connected: Client) -> str:

@@ -78,6 +78,17 @@ async def in_order(timeline: AsyncGenerator[Sequence[Moment], None]) -> list[Mom
     return sorted(found, key=lambda moment: moment.at)
 
 
+def arrivals(moments: Iterable[Moment]) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """For each log, by site and name, pairs of its length and the time, both growing. *moments* are in order."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for one in moments:
+        if one.what == "grown":
+            points = found.setdefault((one.site, one.log), [])
+            if not points or one.length > points[-1][0]:
+                points.append((one.length, one.at))
+    return found
+
+
 def thinned(points: Sequence[P], stretches: int = STRETCHES) -> Sequence[P]:
     """The first and the last of *points* in each of *stretches* equal parts of their time. A point begins with its
     time; *points* are sorted by length.

@@ -44,12 +44,13 @@ def arrived_at(choice: Choice, lengths: Sequence[int], now: float, *, later: boo
 
 
 class Clocks:
-    """The clocks of all sites of a run."""
+    """The clocks of all sites of a run, as far as *infos* tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, infos: Iterable[StreamInfo] = ()) -> None:
         self._measured: dict[StreamId, float] = {}
         self._marked: dict[str, float] = {}  # by site
         self._said: set[str] = set()
+        self.learn(infos)
 
     def learn(self, infos: Iterable[StreamInfo]) -> None:
         """Learn the clocks from listed streams."""

@@ -25,7 +25,7 @@ from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.zones import Stamps
 from flarelog.render.zones import told as zones_told
-from flarelog.stores.moments import Moment, points_for
+from flarelog.stores.moments import Moment, arrivals, points_for
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.findings import Came, Search
@@ -102,10 +102,7 @@ async def _arrivals(reading: Reading) -> Came:
         if error.retry_safe:
             raise
         moments = []
-    grown: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for one in moments:
-        if one.what == "grown":
-            grown.setdefault((one.site, one.log), []).append((one.length, one.at))
+    grown = arrivals(moments)
 
     def came(stream: StreamId, line: Line) -> tuple[int, int] | None:
         known = grown.get((stream.site, stream.log))
@@ -114,8 +111,6 @@ async def _arrivals(reading: Reading) -> Came:
         least, most = arrival(known, points, line, time.time_ns() // 1_000_000)
         return least * 1_000_000 + reading.ahead(stream), most * 1_000_000 + reading.ahead(stream)
 
-    for each in grown.values():
-        each.sort()
     return came
 
 
@@ -297,7 +292,7 @@ async def _near(
 async def rounds_of(
     origin: Origin,
     infos: Iterable[StreamInfo],
-    moments: Iterable[Moment],
+    moments: Sequence[Moment],
     stamps: Callable[[StreamId], Stamps],
     ahead: Callable[[StreamId], int],
 ) -> list[Round]:
@@ -308,12 +303,7 @@ async def rounds_of(
     if not streams:
         return []
     wanted = {(stream.site, stream.log) for stream in streams}
-    grown: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    end = 0
-    for one in moments:
-        end = max(end, one.at)
-        if one.what == "grown" and (one.site, one.log) in wanted:
-            grown.setdefault((one.site, one.log), []).append((one.length, one.at))
+    grown, end = arrivals(moments), max((one.at for one in moments), default=0)
 
     def time(stream: StreamId, line: Line) -> int | None:
         if line.time is not None:

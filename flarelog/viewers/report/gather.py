@@ -215,9 +215,8 @@ async def _read(origin: Origin, info: StreamInfo, *, whole: bool) -> tuple[int, 
 def _sites(
     infos: Iterable[StreamInfo], lanes: Lanes, ends: dict[str, _Ends], unread: Collection[StreamId], *, over: bool
 ) -> tuple[SiteFacts, ...]:
-    clocks = Clocks()
     every = list(infos)
-    clocks.learn(info for info in every if not info.unstored)
+    clocks = Clocks(info for info in every if not info.unstored)
     by_site = {lane.site: lane for lane in lanes.lanes}
     live = any(info.state is not None and info.state.linked is not None for info in every)
     return tuple(

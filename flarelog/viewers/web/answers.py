@@ -33,7 +33,6 @@ from flarelog.viewers.web.windows import info_of
 FRESH = 0.5  # seconds for which a list is reused
 ONE = 0.3  # seconds for which the length of one log is reused
 ASKED = 1.0  # seconds between two questions whether the receiver still answers
-KEPT = 100  # lengths of logs
 FEW = 20  # sites: fewer are listed by themselves
 WAIT = 0.5  # seconds that a client waits at most: for the first logs of a run, then for all of them
 HOLD = 0.5  # seconds that the rest of a list waits at most for a client that wants it
@@ -79,7 +78,7 @@ class Lists:
     def __init__(self) -> None:
         self._kept = Lately[Listed](FRESH)
         self._making: dict[tuple[bytes, str], _Begun] = {}
-        self._ones: dict[tuple[bytes, StreamId], tuple[float, StreamInfo]] = {}
+        self._ones = Lately[StreamInfo](ONE, share=0, waits=True)
         self._runs: dict[Rights, asyncio.Task[list[RunInfo]]] = {}
 
     async def runs(self, rights: Rights) -> list[RunInfo]:
@@ -94,15 +93,7 @@ class Lists:
 
     async def one(self, rights: Rights, of: StreamId) -> StreamInfo:
         """A log, as it was ONE seconds ago at most: scrolling asks ten times a second. Raises as ``of``."""
-        key, now = (rights.key, of), time.monotonic()
-        at, info = self._ones.get(key, (0.0, None))
-        if info is None or now - at > ONE:
-            info = await info_of(rights.origin, of)
-            self._ones.pop(key, None)
-            self._ones[key] = time.monotonic(), info
-            if len(self._ones) > KEPT:
-                del self._ones[next(iter(self._ones))]
-        return info
+        return await self._ones.of((rights.key, of.run, of), (), partial(info_of, rights.origin, of))
 
     async def of(self, rights: Rights, run: str, sites: Collection[str] = ()) -> Listed:
         """All of a run, or of *sites* in it at least. Raises NotFound, NotAllowed, CannotConnect."""
@@ -116,8 +107,8 @@ class Lists:
 
     def forget(self, rights: Rights, run: str) -> None:
         """Drop the lists of *run*, of which a log was removed: the next client, for any site, gets a new list."""
-        self._kept.forget(lambda key: key[:2] == (rights.key, run))
-        self._ones = {key: one for key, one in self._ones.items() if key[1].run != run}
+        for kept in (self._kept, self._ones):
+            kept.forget(lambda key: key[:2] == (rights.key, run))
 
     def begin(self, rights: Rights, run: str) -> None:
         """Start to list *run*: its page was opened and will ask for the list."""
@@ -189,7 +180,7 @@ class Answers:
         self.lists, self.timelines = Lists(), Timelines()
         self._troubles, self._lasts = Troubles(), Lasts()
         self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
-        self._states = Lately[RunState](ASKED, present=True)
+        self._states = Lately[RunState](ASKED, share=0, waits=True)  # that no answer comes is the answer
 
     async def close(self) -> None:
         await self._troubles.close()

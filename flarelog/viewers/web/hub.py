@@ -66,9 +66,7 @@ def is_calm(data: bytes) -> bool:
 
 def live_keys(info: StreamInfo) -> LiveKeys:
     """The keys of the rows to come in the log of *info*."""
-    clocks = Clocks()
-    clocks.learn((info,))
-    return LiveKeys(clocks.ahead(info.stream))
+    return LiveKeys(Clocks((info,)).ahead(info.stream))
 
 
 @dataclass(slots=True, eq=False)

@@ -32,15 +32,21 @@ class _Made(NamedTuple, Generic[T]):
 
 
 class Lately(Generic[T]):
-    """Answers by keys. An answer is made *of* values, and made again once one of them is another object, or after SHARE
-    times as long as its making took, *fresh* seconds at least. *present*: after *fresh* seconds however long its making
-    took, and no previous answer stands in for it: that none comes is what a client asks about.
+    """Answers by keys, *kept* of them. An answer is made *of* values, and made again once one of them is another
+    object, or after *share* times as long as its making took, *fresh* seconds at least. *waits*: no previous answer
+    stands in for a slow one.
     """
 
     def __init__(
-        self, fresh: float = 0.0, clock: Callable[[], float] = time.monotonic, *, present: bool = False
+        self,
+        fresh: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        share: int = SHARE,
+        waits: bool = False,
+        kept: int = KEPT,
     ) -> None:
-        self._least, self._clock, self._present = fresh, clock, present
+        self._least, self._clock, self._share, self._waits, self._kept = fresh, clock, share, waits, kept
         self._made: dict[Hashable, _Made[T]] = {}
         self._making: dict[Hashable, asyncio.Lock] = {}
         self._anew: dict[Hashable, asyncio.Task[None]] = {}
@@ -58,7 +64,7 @@ class Lately(Generic[T]):
             return await self._waited(key, of, make)
         if self._is_fresh(found, of):
             return found.answer
-        if found.took <= SLOW or self._present:
+        if found.took <= SLOW or self._waits:
             return await self._waited(key, of, make)
         if key not in self._anew:
             self._anew[key] = asyncio.create_task(self._beside(key, of, make))
@@ -82,7 +88,7 @@ class Lately(Generic[T]):
                         answer = await make()  # the first answer may be stale
                     self._made.pop(key, None)
                     found = self._made[key] = _Made(answer, of, self._clock(), min(self._clock() - began, STOOD))
-                    while len(self._made) > KEPT:
+                    while len(self._made) > self._kept:
                         del self._made[next(iter(self._made))]
                 return found.answer
         finally:
@@ -102,8 +108,7 @@ class Lately(Generic[T]):
 
     def _is_fresh(self, found: _Made[T], of: Sequence[object]) -> bool:
         same = all(a is b for a, b in zip(found.of, of, strict=True))
-        lasts = self._least if self._present else max(self._least, SHARE * found.took)
-        return same and self._clock() - found.at < lasts
+        return same and self._clock() - found.at < max(self._least, self._share * found.took)
 
     def _is_old(self, found: _Made[T]) -> bool:
-        return self._clock() - found.at >= 2 * SHARE * found.took + OLD
+        return self._clock() - found.at >= 2 * self._share * found.took + OLD

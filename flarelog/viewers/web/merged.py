@@ -105,8 +105,7 @@ async def of_level(
 
 def by_times(infos: Sequence[StreamInfo], found: Sequence[Drawn]) -> list[list[int]]:
     """A key for each row: its time by the receiver's clock, or that of an earlier row of its log, if that is later."""
-    clocks = Clocks()
-    clocks.learn(infos)
+    clocks = Clocks(infos)
     aheads = [clocks.ahead(info.stream) for info in infos]
     return [[max(-1, key - ahead) for key in one.keys] for one, ahead in zip(found, aheads, strict=True)]
 

@@ -19,6 +19,7 @@ from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.stores.moments import arrivals
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
 from flarelog.viewers.web import merged
@@ -28,7 +29,7 @@ from flarelog.viewers.web.drawing import Wanted
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.rows import Encoder, bar, numbered
-from flarelog.viewers.web.timelines import Timelines, arrivals
+from flarelog.viewers.web.timelines import Timelines
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Windows, info_of
@@ -136,8 +137,7 @@ class Reads:
                 found = await merged.of_level(turn, places, count, level, back=back, late=lambda: monotonic() >= end)
             encoders = [Encoder() for _ in infos]
             rows = [f"[{k},{encoders[k].row(line)}" for k, line, _ in found.rows]
-            clocks = Clocks()
-            clocks.learn(infos)
+            clocks = Clocks(infos)
             ordered = text(asked, "order") != "arrival"
             head = {
                 "streams": [told(info) for info in infos],
@@ -186,9 +186,8 @@ class Reads:
             return [2 * info.committed + 1 if asked.get("end") else 0 for info in infos]
         if text(asked, "order") == "arrival":
             return [2 * place for place in await arrived_by(origin, infos, at)]
-        clocks = Clocks()
-        clocks.learn(infos)
-        return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, clocks.ahead)]
+        ahead = Clocks(infos).ahead
+        return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, ahead)]
 
 
 def _page(

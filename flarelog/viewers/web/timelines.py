@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-from weakref import WeakValueDictionary
+from collections.abc import Sequence
+from functools import partial
 
 from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web.asking import as_json
-from flarelog.viewers.web.lately import STOOD
+from flarelog.viewers.web.lately import Lately
 from flarelog.viewers.web.origins import Rights
 
 FRESH = 1.0  # seconds for which a timeline is reused at least
@@ -21,28 +19,13 @@ KEPT = 20  # runs
 BUCKETS = 600  # of a lane, by default
 
 
-class Kept(NamedTuple):
-    moments: list[Moment]
-    at: float
-    took: float
-
-
 class Timelines:
     def __init__(self) -> None:
-        self._kept: dict[tuple[bytes, str], Kept] = {}
-        self._locks: WeakValueDictionary[tuple[bytes, str], asyncio.Lock] = WeakValueDictionary()
+        self._kept = Lately[list[Moment]](FRESH, share=SHARE, waits=True, kept=KEPT)
 
     async def of(self, rights: Rights, run: str) -> list[Moment]:
         """The moments of *run*. Raises NotAllowed, also where a receiver is older; CannotConnect."""
-        async with self._locks.setdefault((rights.key, run), asyncio.Lock()):
-            kept, now = self._kept.pop((rights.key, run), None), time.monotonic()
-            if kept is None or now - kept.at >= max(FRESH, SHARE * kept.took):
-                moments = await rights.origin.timeline(run)
-                kept = Kept(moments, time.monotonic(), min(time.monotonic() - now, STOOD))
-            self._kept[rights.key, run] = kept
-            while len(self._kept) > KEPT:
-                del self._kept[next(iter(self._kept))]
-            return kept.moments
+        return await self._kept.of((rights.key, run), (), partial(rights.origin.timeline, run))
 
 
 async def lanes(
@@ -53,14 +36,3 @@ async def lanes(
     return await asyncio.to_thread(
         lambda: as_json(lanes_record(lanes_of(moments, begin=begin, end=end, buckets=count, now=now), rounds))
     )
-
-
-def arrivals(moments: Sequence[Moment]) -> Mapping[tuple[str, str], list[tuple[int, int]]]:
-    """For each log, by site and name, pairs of length and time, both growing."""
-    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for one in moments:
-        if one.what == "grown":
-            points = found.setdefault((one.site, one.log), [])
-            if not points or one.length > points[-1][0]:
-                points.append((one.length, one.at))
-    return found

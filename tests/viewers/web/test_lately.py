@@ -62,7 +62,7 @@ def test_whether_a_receiver_answers_is_told_by_no_answer_of_before() -> None:
 
     async def play() -> None:
         make = Making(4 * SLOW)
-        kept: Lately[int] = Lately(1.0, lambda: make.now, present=True)
+        kept: Lately[int] = Lately(1.0, lambda: make.now, share=0, waits=True)
         assert await kept.of("run", (), make) == 1
         make.now += 0.9
         assert await kept.of("run", (), make) == 1
