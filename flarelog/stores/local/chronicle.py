@@ -18,14 +18,11 @@ from flarelog.model import LONGEST_REASON
 from flarelog.replace import replace_file
 from flarelog.stores.directory import FILE_MODE, Directory
 from flarelog.stores.local import lines
+from flarelog.stores.local.layout import EVENTS, record_name
 from flarelog.stores.moments import FORGOTTEN, Happening
 
 LIMIT = 256 << 10  # bytes of a record
 KEPT = 64 << 10  # bytes kept at the start and at the end of a record whose middle is dropped
-
-
-def name_of(site: str) -> str:
-    return f".{site}.events"
 
 
 def line(happening: Happening) -> bytes:
@@ -61,7 +58,7 @@ def happenings(raw: bytes) -> Iterator[Happening]:
 
 def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:
     """Append *found* to the record. Raises OSError: FileNotFoundError if the run is gone; Unavailable for a link."""
-    add(root, run, name_of(site), b"".join(map(line, found)), LIMIT, shortened)
+    add(root, run, record_name(site, EVENTS), b"".join(map(line, found)), LIMIT, shortened)
 
 
 def add(root: Path, run: str, name: str, lines: bytes, limit: int, shortened: Callable[[bytes], bytes]) -> None:

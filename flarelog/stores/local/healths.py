@@ -16,15 +16,12 @@ from typing import Any
 from flarelog.model import MAX_OFFSET, UNREAD, Health
 from flarelog.stores.fares import Point, thinned
 from flarelog.stores.local import chronicle, lines
+from flarelog.stores.local.layout import HEALTH, record_name
 
 LIMIT = 256 << 10  # bytes of a record
 MOST = 400  # points that are kept when the record has become too long
 LONGEST = 300  # characters of the reason why a log is unreadable
 _FIGURES = {each.name for each in fields(Health)} - {"unread"}
-
-
-def name_of(site: str) -> str:
-    return f".{site}.health"
 
 
 def line(point: Point) -> bytes:
@@ -55,7 +52,7 @@ def _figure(said: object) -> float:
 
 def write(root: Path, run: str, site: str, found: Iterable[Point]) -> None:
     """Append *found* to the record. Raises as ``chronicle.write``."""
-    chronicle.add(root, run, name_of(site), b"".join(map(line, found)), LIMIT, shortened)
+    chronicle.add(root, run, record_name(site, HEALTH), b"".join(map(line, found)), LIMIT, shortened)
 
 
 def shortened(raw: bytes) -> bytes:

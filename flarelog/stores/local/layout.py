@@ -4,7 +4,7 @@
     ROOT/RUN/SITE/.LOG.journal      the durable length and the marks (see journal.py)
     ROOT/RUN/.run.journal           the run's state (see runs.py)
     ROOT/RUN/.SITE.events           the events of the site's streams (see chronicle.py)
-    ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs (see findings.py)
+    ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs; without it they are searched again
     ROOT/RUN/.SITE.health           the health of the site's machine, by the minute (see healths.py)
     ROOT/RUN/.SITE.unstored         the site's logs that have no stored byte (see unstored.py)
     ROOT/.lock                      held by the receiver that writes here (see lock.py)
@@ -36,8 +36,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+EVENTS, FINDINGS, HEALTH, UNSTORED = RECORDS = ("events", "findings", "health", "unstored")
+"""The records of a site beside its logs."""
+
 _OWN = re.compile(r"\..+\.(?:journal(?:\.\w+)?|quarantine\.\d+(?:\.old-journal)?)")
 """Files beside the logs in a site's directory: journals, and the files that were set aside with a warning."""
+
+
+def record_name(site: str, kind: str) -> str:
+    """The name of the file with the record *kind* of *site*."""
+    return f".{site}.{kind}"
 
 
 class Layout:
@@ -150,6 +158,10 @@ class Layout:
     def raw(self, parts: Sequence[str], name: str) -> bytes:
         """The content of the file *name* in the directory *parts*; empty if it is unreadable."""
         return self.look(partial(self.at, *parts), lambda directory: directory.read(name)) or b""
+
+    def record(self, run: str, site: str, kind: str) -> bytes:
+        """The content of the record *kind* of *site*; empty if it is unreadable."""
+        return self.raw((run,), record_name(site, kind))
 
     def journal(self, stream: StreamId) -> bytes:
         """The content of the journal of *stream*; empty if it is unreadable."""

@@ -23,11 +23,11 @@ from flarelog.stores.base import (
     lengths_at,
     pieces,
 )
-from flarelog.stores.local import findings, lock, runs, timeline, unstored
 from flarelog.stores.local import journal as journals
+from flarelog.stores.local import lock, runs, timeline, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
-from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.layout import FINDINGS, Layout
 from flarelog.stores.local.listing import Listing
 from flarelog.stores.local.removal import extent
 from flarelog.stores.moments import POINTS, Moment
@@ -102,7 +102,7 @@ class LocalReader:
         return AtHand(appender.read, appender.told, appender.behind) if appender is not None else None
 
     async def findings(self, run: str, site: str) -> bytes:
-        return await self.aside(partial(findings.read, self.layout, run_name(run), site_name(site)))
+        return await self.aside(partial(self.layout.record, run_name(run), site_name(site), FINDINGS))
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         def look() -> tuple[int, ...]:

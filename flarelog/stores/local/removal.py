@@ -16,11 +16,10 @@ from pathlib import Path
 from flarelog.errors import Unavailable
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local import chronicle, findings, healths, unstored
-from flarelog.stores.local.findings import SUFFIX as FINDINGS
+from flarelog.stores.local.layout import FINDINGS, RECORDS, record_name
 
-_RECORDS = (chronicle.name_of, healths.name_of, findings.name_of, unstored.name_of)  # a site's records beside its logs
-_NO_LOGS = (".journal", *(name_of("").removeprefix(".") for name_of in _RECORDS))  # suffixes of files that are no logs
+_NO_LOGS = tuple(f".{kind}" for kind in ("journal", *RECORDS))  # suffixes of files that are no logs
+_FINDINGS = f".{FINDINGS}"
 
 REMOVED = ".removed."  # no run's name begins with a dot
 
@@ -31,14 +30,14 @@ def extent(directory: Path) -> Extent:
     changed = 0.0
     for place, _, names in os.walk(directory):
         # Findings come from reading the logs, so writing them does not count as a change of the run.
-        looked_at = any(name.startswith(".") and FINDINGS in name for name in names)
+        looked_at = any(name.startswith(".") and _FINDINGS in name for name in names)
         for name in names if looked_at else (".", *names):
             try:
                 status = os.lstat(os.path.join(place, name))
             except FileNotFoundError:
                 changed = time.time()
                 continue
-            if not (name.startswith(".") and FINDINGS in name):
+            if not (name.startswith(".") and _FINDINGS in name):
                 changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
@@ -58,9 +57,9 @@ def move_away(root: Path, run: str, site: str = "") -> None:
             holding.size(name)  # raises Unavailable for a link
             raise FileNotFoundError(name)
         if site:
-            for name_of in _RECORDS:
+            for kind in RECORDS:
                 with contextlib.suppress(FileNotFoundError):
-                    holding.remove(name_of(site))
+                    holding.remove(record_name(site, kind))
         # The new name omits those of the run and the site, which may be as long as a file's name can be.
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 

@@ -36,12 +36,14 @@ from flarelog.stores.base import (
     absent,
     in_use,
 )
+from flarelog.stores.directory import FILE_MODE
 from flarelog.stores.fares import Point
 from flarelog.stores.full import meaning
-from flarelog.stores.local import chronicle, findings, footprint, healths, lock, runs, unstored
+from flarelog.stores.local import chronicle, footprint, healths, lock, runs, unstored
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.footprint import Counted, Wholes
+from flarelog.stores.local.layout import FINDINGS, record_name
 from flarelog.stores.local.listing import LONG
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.removal import clear, extent, leftovers, move_away
@@ -283,10 +285,14 @@ class LocalStore(LocalReader):
         return await self._added(write, f"the missing logs of {run}/{site}")
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
-        try:
-            await self.aside(partial(findings.write, self.root, run_name(run), site_name(site), said))
-        except OSError as error:
-            raise meaning(error, f"the findings of {run}/{site} could not be written") from error
+        run_name(run), site_name(site)
+
+        def write() -> None:
+            with self.layout.at(run) as directory:
+                if directory.is_directory(site):
+                    replace_file(record_name(site, FINDINGS), said, FILE_MODE, dir_fd=directory.fd)
+
+        await self._added(write, f"the findings of {run}/{site}")
 
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
         await self._added(partial(healths.write, self.root, run, site, found), f"the health of {run}/{site}")

@@ -6,11 +6,11 @@ even if the clock was set during the run.
 
 from __future__ import annotations
 
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import StreamId
 from flarelog.stores import moments
 from flarelog.stores.local import chronicle, healths, lines
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.layout import EVENTS, HEALTH, Layout
 from flarelog.stores.local.runs import JOURNAL
 from flarelog.stores.moments import Moment
 
@@ -28,12 +28,12 @@ def of_run(layout: Layout, run: str) -> list[Moment]:
 
 def of_site(layout: Layout, run: str, site: str) -> list[Moment]:
     """The moments of the site's streams."""
-    return moments.of_site(site, chronicle.happenings(layout.raw((run,), chronicle.name_of(site))))
+    return moments.of_site(site, chronicle.happenings(layout.record(run, site, EVENTS)))
 
 
 def of_machine(layout: Layout, run: str, site: str, most: int) -> list[Moment]:
     """The health of the site's machine, at most *most* moments."""
-    return moments.of_machine(site, list(healths.points(layout.raw((run,), healths.name_of(site)))), most)
+    return moments.of_machine(site, list(healths.points(layout.record(run, site, HEALTH))), most)
 
 
 def of_stream(layout: Layout, stream: StreamId, points: int) -> list[Moment]:
@@ -41,8 +41,5 @@ def of_stream(layout: Layout, stream: StreamId, points: int) -> list[Moment]:
     journal = journals.replay(raw)
     if journal.stream != stream:
         return []
-    info = StreamInfo(
-        stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks),
-        begun=journal.begun, grown=journal.grown, ended=journal.ended,
-    )  # fmt: skip
-    return moments.of_log(info, [(at, length) for at, length, _ in journals.growth(raw, journal.committed)], points)
+    grown = [(at, length) for at, length, _ in journals.growth(raw, journal.committed)]
+    return moments.of_log(journal.told(stream), grown, points)

@@ -23,9 +23,8 @@ from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unre
 from flarelog.stores.base import Missing, Told, key_of, names_of, never_stored
 from flarelog.stores.full import unless_gone
 from flarelog.stores.local import chronicle, lines
-from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.layout import UNSTORED, Layout, record_name
 
-SUFFIX = ".unstored"
 LIMIT = 1 << 18  # bytes of a record
 A_LINE = 100  # logs
 
@@ -35,10 +34,6 @@ class Reason(NamedTuple):
 
     why: str
     place: str = ""
-
-
-def name_of(site: str) -> str:
-    return f".{site}{SUFFIX}"
 
 
 def _lines(found: Mapping[Told, Reason]) -> Iterator[bytes]:
@@ -80,7 +75,7 @@ def recorded(raw: bytes) -> dict[Told, Reason]:
 
 def write(layout: Layout, run: str, site: str, news: Sequence[Missing]) -> None:
     """Append *news* to the record, which is read once. Raises as ``chronicle.write``."""
-    known, added = recorded(layout.raw((run,), name_of(site))), list[bytes]()
+    known, added = recorded(layout.record(run, site, UNSTORED)), list[bytes]()
     of_place: defaultdict[str, set[Told]] = defaultdict(set)
     for log, reason in known.items():
         of_place[reason.place].add(log)
@@ -100,7 +95,7 @@ def write(layout: Layout, run: str, site: str, news: Sequence[Missing]) -> None:
                 of_place[place].difference_update(over)
                 added += _each({"t": "readable", "place": place}, [log for log, _ in over]) if over else ()
     if added:
-        chronicle.add(layout.root, run, name_of(site), b"".join(added), LIMIT, shortened)
+        chronicle.add(layout.root, run, record_name(site, UNSTORED), b"".join(added), LIMIT, shortened)
 
 
 def shortened(raw: bytes) -> bytes:
@@ -124,12 +119,7 @@ def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[
         for one in layout.names(only=run or None)
         for site in _sites(layout, one)
         if wanted(one, site)
-        for info in never_stored(
-            one,
-            site,
-            recorded(layout.raw((one,), name_of(site))),
-            partial(_held, layout),
-        )
+        for info in never_stored(one, site, recorded(layout.record(one, site, UNSTORED)), partial(_held, layout))
     ]
     return sorted(infos, key=names_of)
 
@@ -151,4 +141,5 @@ def _sites(layout: Layout, run: str) -> list[str]:
     except OSError as error:
         unless_gone(error)
         return []
-    return [name[1 : -len(SUFFIX)] for name in names if name.startswith(".") and name.endswith(SUFFIX)]
+    suffix = record_name("", UNSTORED).removeprefix(".")
+    return [name[1 : -len(suffix)] for name in names if name.startswith(".") and name.endswith(suffix)]

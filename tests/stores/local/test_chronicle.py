@@ -15,7 +15,8 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId
 from flarelog.receiver.happenings import GROUPS, Happenings
 from flarelog.stores.local import chronicle, lines
-from flarelog.stores.local.chronicle import LIMIT, happenings, line, name_of
+from flarelog.stores.local.chronicle import LIMIT, happenings, line
+from flarelog.stores.local.layout import EVENTS, record_name
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, in_order
 from tests.often import often
@@ -49,7 +50,7 @@ def test_a_line_names_some_of_many_logs_and_no_endless_reason() -> None:
 def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begin_and_its_end(tmp_path: Path) -> None:
     last = often(4_000, 10_000)
     (tmp_path / "run-1").mkdir()
-    path = tmp_path / "run-1" / name_of("site-1")
+    path = tmp_path / "run-1" / record_name("site-1", EVENTS)
     for second in range(1, last + 1):
         chronicle.write(tmp_path, "run-1", "site-1", [Happening(second, "opened", "\N{SNOWMAN}" * 20, 1, ("log.txt",))])
         assert second % 500 or path.stat().st_size <= LIMIT
@@ -65,7 +66,7 @@ def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begi
 def test_what_is_written_behind_a_torn_line_is_whole(tmp_path: Path) -> None:
     (tmp_path / "run-1").mkdir()
     chronicle.write(tmp_path, "run-1", "site-1", [SEVERAL, SEVERAL])
-    path = tmp_path / "run-1" / name_of("site-1")
+    path = tmp_path / "run-1" / record_name("site-1", EVENTS)
     path.write_bytes(path.read_bytes()[:-7])
     chronicle.write(tmp_path, "run-1", "site-1", [replace(SEVERAL, at=9)])
     assert [one.at for one in happenings(path.read_bytes())] == [2000, 9]
@@ -78,7 +79,7 @@ def test_no_run_is_made_or_reached_through_a_link_to_write_something_down(tmp_pa
             assert not (tmp_path / "store" / "run-1").exists()
             (tmp_path / "store" / "run-1").mkdir()
             (tmp_path / "theirs").write_bytes(b"theirs")
-            (tmp_path / "store" / "run-1" / name_of("site-1")).symlink_to(tmp_path / "theirs")
+            (tmp_path / "store" / "run-1" / record_name("site-1", EVENTS)).symlink_to(tmp_path / "theirs")
             with pytest.raises(Unavailable, match="symbolic link"):
                 await store.record("run-1", "site-1", [SEVERAL])
 

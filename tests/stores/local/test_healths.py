@@ -15,7 +15,8 @@ from flarelog.model import Health, StreamId
 from flarelog.receiver.happenings import SILENT_FOR, Happenings
 from flarelog.stores.fares import MINUTE, Point
 from flarelog.stores.local import healths, lines
-from flarelog.stores.local.healths import LIMIT, line, name_of, points
+from flarelog.stores.local.healths import LIMIT, line, points
+from flarelog.stores.local.layout import HEALTH, record_name
 from flarelog.stores.local.store import LocalStore
 from tests.often import often
 
@@ -38,7 +39,7 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
 
 def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path) -> None:
     (tmp_path / "run-1").mkdir()
-    path = tmp_path / "run-1" / name_of("site-1")
+    path = tmp_path / "run-1" / record_name("site-1", HEALTH)
     worst, most = 2 * 24 * 60, 0
     for begin in range(0, 7 * 24 * 60, together := often(60, 1)):
         minutes = range(begin, begin + together)
@@ -63,7 +64,7 @@ def test_no_run_is_made_or_reached_through_a_link_to_write_health_down(tmp_path:
             assert not (tmp_path / "store" / "run-1").exists()
             (tmp_path / "store" / "run-1").mkdir()
             (tmp_path / "theirs").write_bytes(b"theirs")
-            (tmp_path / "store" / "run-1" / name_of("site-1")).symlink_to(tmp_path / "theirs")
+            (tmp_path / "store" / "run-1" / record_name("site-1", HEALTH)).symlink_to(tmp_path / "theirs")
             with pytest.raises(Unavailable, match="symbolic link"):
                 await store.fared("run-1", "site-1", [Point(1, BUSY)])
 

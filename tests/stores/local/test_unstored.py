@@ -10,8 +10,9 @@ import pytest
 from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, unnamed
 from flarelog.stores.local import lines
+from flarelog.stores.local.layout import UNSTORED, record_name
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.local.unstored import LIMIT, name_of, recorded
+from flarelog.stores.local.unstored import LIMIT, recorded
 from tests.missing import never_stored
 
 WHY = "cannot be read: Permission denied"
@@ -24,7 +25,7 @@ def test_a_record_that_names_fewer_logs_says_that_there_are_others(tmp_path: Pat
             for turn in range(60):
                 found = {f"{'n' * 190}-{turn:02}{n:02}.log": WHY for n in range(100)}
                 assert await never_stored(store, "run-1", "site-1", found, "here")
-            assert (tmp_path / "run-1" / name_of("site-1")).stat().st_size <= LIMIT
+            assert (tmp_path / "run-1" / record_name("site-1", UNSTORED)).stat().st_size <= LIMIT
             assert [info.unstored for info in await store.unstored("run-1") if info.about == OTHERS] == [WHY]
 
     asyncio.run(go())
@@ -39,7 +40,7 @@ def test_a_record_that_names_fewer_logs_still_says_how_many_had_no_name(tmp_path
                 for place in ("here", "there"):
                     assert await never_stored(store, "run-1", "site-1", {**found, OTHERS: unnamed(300)}, place)
         async with LocalStore(tmp_path) as store:
-            assert (tmp_path / "run-1" / name_of("site-1")).stat().st_size <= LIMIT
+            assert (tmp_path / "run-1" / record_name("site-1", UNSTORED)).stat().st_size <= LIMIT
             told = [info.unstored for info in await store.unstored("run-1") if info.about == OTHERS]
             assert told == [unnamed(600)]
 
@@ -82,7 +83,7 @@ def test_what_is_known_is_not_written_again(tmp_path: Path) -> None:
             sizes = set()
             for _ in range(3):
                 assert await never_stored(store, "run-1", "site-1", {"a.log": WHY}, "here")
-                sizes.add((tmp_path / "run-1" / name_of("site-1")).stat().st_size)
+                sizes.add((tmp_path / "run-1" / record_name("site-1", UNSTORED)).stat().st_size)
             assert len(sizes) == 1
 
     asyncio.run(go())
