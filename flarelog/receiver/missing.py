@@ -45,6 +45,7 @@ class _News:
     found: dict[str, dict[str, str]] = field(default_factory=dict)  # logs with their reasons
     unread: dict[str, frozenset[str]] = field(default_factory=dict)  # the complete list of unreadable logs
     refused: dict[str, frozenset[str]] = field(default_factory=dict)  # the complete list of refused logs
+    places: set[str] = field(default_factory=set)  # those of the news above
     size: int = 0  # its bytes in memory
     fresh: bool = False  # there is news since the last attempt to write
     heard: dict[str, int] = field(default_factory=dict)  # a digest of each place's latest report of unreadable logs
@@ -55,7 +56,7 @@ class _News:
 
     @property
     def waits(self) -> bool:
-        return bool(self.found or self.unread or self.refused)
+        return bool(self.places)
 
 
 class MissingLogs:
@@ -145,14 +146,15 @@ class MissingLogs:
                 news.found.setdefault(place, {})[one] = why
             elif OTHERS not in news.found.get("", {}):
                 news.found.setdefault("", {})[OTHERS] = why
+                news.places.add("")
         news.fresh = True
 
     def _has_room(self, site: str, news: _News, place: str, texts: Collection[str]) -> bool:
         """Count the memory of *texts* from *place*; returns False, without counting, if the site has used its room."""
-        size = COST + len(place) + sum(map(len, texts))
-        size += 0 if place in news.found or place in news.unread or place in news.refused else PLACE
+        size = COST + len(place) + sum(map(len, texts)) + (0 if place in news.places else PLACE)
         if self._size[site] + size > ROOM:
             return False
+        news.places.add(place)
         self._size[site] += size
         news.size += size
         return True
@@ -212,13 +214,12 @@ class MissingLogs:
             await self._write(*key, self._of[key])
 
     async def _write_now(self, run: str, site: str, news: _News) -> None:
-        said, news.fresh = _News(news.found, news.unread, news.refused, news.size), False
-        news.found, news.unread, news.refused, news.size = {}, {}, {}, 0
-        places = [*{**said.found, **said.unread, **said.refused}]
+        said, news.fresh = _News(news.found, news.unread, news.refused, news.places, news.size), False
+        news.found, news.unread, news.refused, news.places, news.size = {}, {}, {}, set(), 0
         try:
             batch = [
                 Missing(place, said.found.get(place, {}), said.unread.get(place), said.refused.get(place))
-                for place in places
+                for place in said.places
             ]
             if await self._store.missing(run, site, batch):
                 self._freed(site, said.size)
@@ -228,7 +229,7 @@ class MissingLogs:
         if self._of.get((run, site)) is not news:
             self._freed(site, said.size)  # it was removed meanwhile
             return
-        for place in places:
+        for place in said.places:
             found = {**said.found.get(place, {}), **news.found.get(place, {})}
             for later, but, unread in (
                 (news.unread, said.unread.get(place), True),
@@ -239,6 +240,7 @@ class MissingLogs:
                     found = {one: why for one, why in found.items() if is_unread(why) != unread or one in but}
             if found:
                 news.found[place] = found
+        news.places |= said.places
         news.size += said.size
 
     async def close(self) -> None:
