@@ -22,7 +22,8 @@ SEEN = frozenset(("rotated", "truncated", "replaced", "removed"))
 may be lost.
 """
 INCOMPLETE = "incomplete"
-NO_RECEIPT = "it has no receipt, so its last bytes may be missing (they may still be at the site)"
+_MAY_BE = "last bytes may be missing (they may still be at the site)"
+NO_RECEIPT = f"it has no receipt, so its {_MAY_BE}"
 _NAMED = 3  # generations that a sentence names
 
 
@@ -216,8 +217,8 @@ def open_line(infos: Iterable[StreamInfo]) -> str:
     without = [str(info.stream) for info in infos if Lack.RECEIPT in completeness(info).lacks]
     if len(without) < 2:
         return f"{INCOMPLETE}: {without[0]}: {NO_RECEIPT}" if without else ""
-    named = some(without, _NAMED)
-    return f"{INCOMPLETE}: {several(len(without), 'log')} have no receipt, so their last bytes may be missing ({named})"
+    what = f"{several(len(without), 'log')} have no receipt, so their {_MAY_BE}"
+    return f"{INCOMPLETE}: {what}: {some(without, _NAMED)}"
 
 
 def gap_sentence(mark: Gap) -> str:
