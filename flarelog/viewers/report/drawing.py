@@ -19,8 +19,8 @@ _STEPS = (
     *(1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000),
     *(3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, DAY, 2 * DAY, 7 * DAY, 30 * DAY, 365 * DAY),
 )  # milliseconds between two marks of the axis
-_CLASSES = {"quiet": "q", "silent": "s", "lost link": "l", "paused": "p"}
-_SIGNS = {"gap": "gap", "rotation": "rot", "receipt": "end", "exit": "exit", "closed": "shut", "begun": "beg"}
+CLASSES = {"quiet": "q", "silent": "s", "lost link": "l", "paused": "p"}
+SIGNS = {"begun": "beg", "rotation": "rot", "gap": "gap", "exit": "exit", "receipt": "end", "closed": "shut"}
 KINDS = {
     "beg": ("M-1 3V23", "begun"),
     "rot": ("M0 3V8", "rotation"),
@@ -97,7 +97,7 @@ def _stretch(one: Stretch, report: Report, span: int) -> Safe:
         y="2",
         width=percent(report.begin + max(span // 500, one.end - one.begin), report.begin, span),
         height=LANE - 4,
-        class_=_CLASSES[one.what],
+        class_=CLASSES[one.what],
     )
 
 
@@ -136,7 +136,7 @@ def _in_front(signs: Iterable[Sign]) -> list[Sign]:
 
 def _sign(one: Sign, report: Report, span: int) -> Safe:
     said = f"{report.clock(one.at, seconds=True)} {shown(one.log)}: {one.text}"
-    where = tag("use", href=f"#{_SIGNS[one.what]}")
+    where = tag("use", href=f"#{SIGNS[one.what]}")
     return tag("svg", tag("title", said), where, x=percent(one.at, report.begin, span), overflow="visible")
 
 

@@ -16,8 +16,8 @@ from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.page import (
     ICONS,
     LARGE,
-    ROOMS,
     Room,
+    fitting,
     left_out,
     machines,
     ranks_said,
@@ -47,12 +47,7 @@ def code(value: object, most: int = 300) -> str:
 
 def markdown(report: Report) -> str:
     """The Markdown file of *report*."""
-    made = ""
-    for room in ROOMS:
-        made = "\n".join(_parts(report, room)) + "\n"
-        if len(made.encode()) <= LARGE - 1024:
-            break
-    return made
+    return fitting(lambda room: "\n".join(_parts(report, room)) + "\n", LARGE - 1024)
 
 
 def _parts(report: Report, room: Room) -> Iterator[str]:

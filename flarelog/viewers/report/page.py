@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from flarelog.detect.base import Finding
@@ -40,6 +40,10 @@ ICONS = {
     Stands.GAP: "▲",
     Stands.UNSEEN: "▲",
 }
+
+
+_SINCE = frozenset((*(Stands.SILENT, Stands.LOST, Stands.PAUSED, Stands.HUNG, Stands.GONE),
+                    *(Stands.BUSY, Stands.WAITING, Stands.IDLE)))  # fmt: skip
 
 
 @frozen
@@ -106,15 +110,25 @@ def lanes_of(report: Report, room: Room) -> list[Lane]:
     return found if room.signs else [Lane(one.site, one.density, one.stretches, []) for one in found]
 
 
-def page(report: Report) -> str:
-    """The HTML file of *report*."""
-    most = SMALL if len(report.sites) <= FEW else LARGE
-    made, insides = "", drawing.Insides(report)
+def fitting(make: Callable[[Room], str], most: int) -> str:
+    """The file that *make* makes with the first of ROOMS in which it has at most *most* bytes."""
+    made = ""
     for room in ROOMS:
-        made = _page(report, room, insides)
+        made = make(room)
         if len(made.encode()) <= most:
             break
     return made
+
+
+def bound(report: Report) -> int:
+    """The most bytes of a page, or a picture, of *report*."""
+    return SMALL if len(report.sites) <= FEW else LARGE
+
+
+def page(report: Report) -> str:
+    """The HTML file of *report*."""
+    insides = drawing.Insides(report)
+    return fitting(lambda room: _page(report, room, insides), bound(report))
 
 
 def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
@@ -210,15 +224,8 @@ def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Saf
         one = by_site[lane.site]
         said = f"{lane.site}: {one.stands}, {several(one.bytes, 'byte')}"
         rows.append(tag("a", lane.site, href=f"#s-{anchor(lane.site)}", title=lane.site))
-        rows.append(
-            tag(
-                "svg",
-                tag("title", said),
-                insides.of(lane, highest, room.buckets),
-                class_="lane",
-                role="img",
-            )
-        )
+        inside = insides.of(lane, highest, room.buckets)
+        rows.append(tag("svg", tag("title", said), inside, class_="lane", role="img"))
     rows += [tag("span", "UTC", class_="axis"), _axis(drawing.axis(report, 8))]
     yield tag("div", *rows, class_="lanes")
     yield _key(report, lanes)
@@ -236,11 +243,10 @@ def _key(report: Report, lanes: Iterable[Lane]) -> Safe:
     stretches = {one.what for lane in lanes for one in lane.stretches}
     signs = {one.what for lane in lanes for one in lane.signs}
     shown = [_keyed(tag("rect", width="26", height="11", y="7", class_="d"), "bytes came, the more the higher")]
-    for what, class_ in (("quiet", "q"), ("silent", "s"), ("lost link", "l"), ("paused", "p")):
+    for what, class_ in drawing.CLASSES.items():
         if what in stretches:
             shown.append(_keyed(tag("rect", width="26", height="18", class_=class_), what))
-    for what, name in (("begun", "beg"), ("rotation", "rot"), ("gap", "gap"), ("exit", "exit"), ("receipt", "end"),
-                       ("closed", "shut")):  # fmt: skip
+    for what, name in drawing.SIGNS.items():
         if what in signs:
             shown.append(_keyed(tag("use", href=f"#{name}", x="13", y="-4"), drawing.KINDS[name][1]))
     if report.rounds:
@@ -292,19 +298,9 @@ def words(report: Report, one: SiteFacts) -> str:
             return f"{lost} lost{f'; {one.unseen}' if one.unseen else ''}{rest}"
         case Stands.UNSEEN:
             return one.unseen
-        case (
-            Stands.SILENT
-            | Stands.LOST
-            | Stands.PAUSED
-            | Stands.HUNG
-            | Stands.GONE
-            | Stands.BUSY
-            | Stands.WAITING
-            | Stands.IDLE
-        ):
-            since = f"from {report.clock(one.since)}" if one.since else ""
-            return ": ".join(filter(None, (since, one.why)))
-    return ""
+    if one.stands not in _SINCE:
+        return ""
+    return ": ".join(filter(None, (f"from {report.clock(one.since)}" if one.since else "", one.why)))
 
 
 def _sites(report: Report, room: Room) -> Iterator[Safe]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from flarelog.viewers.report import drawing, style
 from flarelog.viewers.report.facts import Report
-from flarelog.viewers.report.page import FEW, LARGE, ROOMS, SMALL, lanes_of, left_out
+from flarelog.viewers.report.page import Room, bound, fitting, lanes_of, left_out
 
 
 def picture(report: Report) -> str:
     """The SVG file of *report*."""
-    most = SMALL if len(report.sites) <= FEW else LARGE
-    made, insides = "", drawing.Insides(report)
-    for room in ROOMS:
+    insides = drawing.Insides(report)
+
+    def made(room: Room) -> str:
         notes = [said for said in left_out(report, room) if "lane" in said]
-        made = drawing.alone(report, insides, lanes_of(report, room), room.buckets, style.alone(), notes) + "\n"
-        if len(made.encode()) <= most:
-            break
-    return made
+        return drawing.alone(report, insides, lanes_of(report, room), room.buckets, style.alone(), notes) + "\n"
+
+    return fitting(made, bound(report))
