@@ -1,4 +1,4 @@
-"""The contract of sinks, fed from a store in memory: each sink in ``tests/sinks`` runs ``CONTRACT``."""
+"""The contract of sinks, fed from a store: each sink in ``tests/sinks`` runs ``CONTRACT``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Protocol
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.model import Receipt, StreamId
 from flarelog.sinks.base import Feed, Sink
-from flarelog.stores.base import Appender
-from flarelog.stores.memory import MemoryStore
+from flarelog.stores.base import Appender, Store
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 DATA = b"line one\nline two\n\r\xf0\x9f\x94\xa5\0 no end"
@@ -32,7 +31,7 @@ class Destination(Protocol):
         """Let the sink want nothing of *run* from now on."""
 
 
-Fact = Callable[[Destination], Awaitable[None]]
+Fact = Callable[[Destination, Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
 
 
@@ -57,8 +56,7 @@ async def holding(destination: Destination, data: bytes) -> None:
 
 
 @fact
-async def what_is_committed_is_brought_there_at_once_and_in_order(destination: Destination) -> None:
-    store = MemoryStore()
+async def what_is_committed_is_brought_there_at_once_and_in_order(destination: Destination, store: Store) -> None:
     appender, feed = await store.appender(STREAM, b"producer"), Feed(store, destination.sink())
     feed.follow(STREAM)
     feed.follow(STREAM)
@@ -73,7 +71,7 @@ async def what_is_committed_is_brought_there_at_once_and_in_order(destination: D
 
 
 @fact
-async def the_position_is_what_the_destination_holds(destination: Destination) -> None:
+async def the_position_is_what_the_destination_holds(destination: Destination, store: Store) -> None:
     copy = destination.sink().copy(STREAM)
     assert await copy.held() == (0, EMPTY_DIGEST)
     await copy.write(0, 10, lambda size, offset: DATA[offset : offset + size])
@@ -90,8 +88,7 @@ async def the_position_is_what_the_destination_holds(destination: Destination) -
 
 
 @fact
-async def another_process_goes_on_where_one_left(destination: Destination) -> None:
-    store = MemoryStore()
+async def another_process_goes_on_where_one_left(destination: Destination, store: Store) -> None:
     appender = await store.appender(STREAM, b"producer")
     await append(appender, DATA)
     first = Feed(store, destination.sink())
@@ -125,8 +122,7 @@ async def another_process_goes_on_where_one_left(destination: Destination) -> No
 
 
 @fact
-async def what_somebody_changed_is_brought_there_anew(destination: Destination) -> None:
-    store = MemoryStore()
+async def what_somebody_changed_is_brought_there_anew(destination: Destination, store: Store) -> None:
     appender = await store.appender(STREAM, b"producer")
     await append(appender, DATA)
     destination.spoil(STREAM, b"X" * len(DATA))  # before the sink takes the stream up
@@ -142,8 +138,8 @@ async def what_somebody_changed_is_brought_there_anew(destination: Destination) 
 
 
 @fact
-async def what_is_not_wanted_is_not_brought_and_the_others_are(destination: Destination) -> None:
-    store, other = MemoryStore(), StreamId("run-2", "site-1", "log.txt")
+async def what_is_not_wanted_is_not_brought_and_the_others_are(destination: Destination, store: Store) -> None:
+    other = StreamId("run-2", "site-1", "log.txt")
     destination.refuse("run-2")
     feed = Feed(store, destination.sink())
     for stream in (STREAM, other):
@@ -157,8 +153,7 @@ async def what_is_not_wanted_is_not_brought_and_the_others_are(destination: Dest
 
 
 @fact
-async def a_stream_that_is_removed_ends_its_copy(destination: Destination) -> None:
-    store = MemoryStore()
+async def a_stream_that_is_removed_ends_its_copy(destination: Destination, store: Store) -> None:
     appender, feed = await store.appender(STREAM, b"producer"), Feed(store, destination.sink())
     await append(appender, DATA)
     feed.follow(STREAM)

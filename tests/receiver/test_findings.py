@@ -19,11 +19,11 @@ from flarelog.receiver import findings as module
 from flarelog.receiver.findings import Findings, understood
 from flarelog.render.levels import Level
 from flarelog.stores.base import Appender
-from flarelog.stores.memory import MemoryStore
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.findings import decode_found
 from tests.hostile_text import HOSTILE
 from tests.rows import together
+from tests.stored import TemporaryStore
 
 STREAM = StreamId("run-1", "site-1", "train.log")
 STEP = b"2026-11-20 08:00:00 INFO step 1\n"
@@ -39,7 +39,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARES", (1.0, 1.0))
 
 
-class Kept(MemoryStore):
+class Kept(TemporaryStore):
     """Counts writes and lists, and refuses writes while it is full."""
 
     full, written, listed = False, 0, 0
@@ -56,7 +56,7 @@ class Kept(MemoryStore):
         await super().set_findings(run, site, said)
 
 
-async def log(store: MemoryStore, data: bytes, stream: StreamId = STREAM, *, sealed: bool = False) -> Appender:
+async def log(store: TemporaryStore, data: bytes, stream: StreamId = STREAM, *, sealed: bool = False) -> Appender:
     appender = await store.appender(stream, b"x" * 16)
     await appender.append(appender.committed, data)
     if sealed:
@@ -152,6 +152,7 @@ def test_the_logs_of_one_site_hold_up_those_of_no_other_site() -> None:
     async def work(store: Kept, found: Findings) -> None:
         for stream in (*loud, quiet):
             await log(store, STEP * 5000, stream)  # more than a near look reads
+        for stream in (*loud, quiet):
             found.grew(stream)
         await until(lambda: _seen(found, quiet))
         assert sum([bool(await _seen(found, stream)) for stream in loud]) < 10

@@ -22,15 +22,15 @@ from flarelog.receiver.server import Server
 from flarelog.stores.base import Missing
 from flarelog.stores.local import unstored
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.memory import MemoryStore
 from flarelog.wire.codec.push import encode_request
 from tests.contexts import Bare
 from tests.receiver.test_removals import play, pushed
+from tests.stored import TemporaryStore
 
 WHY = "cannot be read: Permission denied"
 
 
-class Slow(MemoryStore):
+class Slow(TemporaryStore):
     """Never ends a write for the site "slow"."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ def test_what_waits_is_counted_by_site_and_the_rest_has_no_name(monkeypatch: pyt
     monkeypatch.setattr(module, "ROOM", 100 * 200)
 
     async def go() -> None:
-        async with MemoryStore() as store:
+        async with TemporaryStore() as store:
             missing = MissingLogs(store, everywhere)
             for number in range(1000):
                 missing.unread("run-1", "loud", {f"{number}.log": WHY}, f"place-{number % 200}")

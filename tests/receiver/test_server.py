@@ -22,11 +22,11 @@ from flarelog.receiver.standing import Standing
 from flarelog.security.access import PolicyFile
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.memory import MemoryStore
 from flarelog.wire.codec.push import Request, encode_request
 from flarelog.wire.several import Batch, decode_replies
 from tests.certificates import auth_context
 from tests.contexts import Bare
+from tests.stored import TemporaryStore
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 DATA = b"one\ntwo\n"
@@ -193,7 +193,7 @@ def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_pat
     path.write_text("defaults = true\n")
 
     async def go() -> list[Reply]:
-        async with asyncio.timeout(10), MemoryStore() as store:
+        async with asyncio.timeout(10), TemporaryStore() as store:
             server, call = Server(store, ServerOptions(policy=PolicyFile(path))), Staying([OPEN])
             asking = asyncio.create_task(standing_of(server).run())
             pushing = asyncio.create_task(server.push(None, call))
@@ -328,7 +328,7 @@ def test_stopping_ends_within_its_bound_whatever_a_call_does(
             await asyncio.Event().wait()
 
     async def go() -> None:
-        async with asyncio.timeout(10), MemoryStore() as store:
+        async with asyncio.timeout(10), TemporaryStore() as store:
             server = Server(store)
             server.listening._servers.append(Stuck())  # type: ignore[arg-type]
             await server.stop()

@@ -22,9 +22,9 @@ from flarelog.receiver.server import Server
 from flarelog.security.certificate import Outdated, Presented
 from flarelog.security.guard import Guard
 from flarelog.security.tls import ServerCertificates, Tls
-from flarelog.stores.memory import MemoryStore
 from tests.certificates import Authority, auth_context
 from tests.receiver.test_server import Staying, standing_of
+from tests.stored import TemporaryStore
 
 OPENED = Open(StreamId("run-1", "site-1", "app.log"), b"p" * 16, 0, 1)
 
@@ -54,7 +54,7 @@ async def replies_when(
     """The replies to a push with the certificate of *tls*, after *happens* and *later* seconds."""
     own = ca.issue("receiver", hosts=("localhost",))
     own = Tls(own.ca, own.cert, own.key, crl=ca.revokes())
-    async with asyncio.timeout(20), MemoryStore() as store:
+    async with asyncio.timeout(20), TemporaryStore() as store:
         server = Server(store, ServerOptions(tls=own))
         server.guard.certificates = ServerCertificates(own)
         standing, call = standing_of(server), Shown([OPENED], tls)
@@ -124,7 +124,7 @@ def test_a_site_is_told_of_the_runs_that_it_is_in(tmp_path: Path) -> None:
             return auth_context(self.name)
 
     async def go() -> list[str]:
-        async with MemoryStore() as store:
+        async with TemporaryStore() as store:
             await store.set_run("run-1", RunState.RUNNING)
             server = Server(store, ServerOptions(policy=Policy()))
             await server.runs.register("run-1", Event.ABOUT_TO_START_RUN)

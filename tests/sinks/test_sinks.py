@@ -15,6 +15,7 @@ from flarelog.model import StreamId
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.base import Bytes
 from tests.contracts.sink import CONTRACT, Destination, Fact
+from tests.stored import TemporaryStore
 
 
 class Directory:
@@ -97,7 +98,7 @@ class KeptCopy:
 @pytest.mark.parametrize("make", [Directory, Kept], ids=["mirror", "memory"])
 def test_contract(make: Callable[[Path], Destination], check: Fact, tmp_path: Path) -> None:
     async def go() -> None:
-        async with asyncio.timeout(20.0):
-            await check(make(tmp_path))
+        async with asyncio.timeout(20.0), TemporaryStore() as store:
+            await check(make(tmp_path), store)
 
     asyncio.run(go())

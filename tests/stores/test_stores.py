@@ -34,7 +34,6 @@ from flarelog.stores.local.lines import records
 from flarelog.stores.local.removal import extent
 from flarelog.stores.local.rounds import Rounds
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.memory import MemoryStore
 from tests.contracts.store import CONTRACT, DATA, STREAM, WITHOUT_ROOM, A, B, Fact, FullFact, filled, read
 
 Durability = Literal["disk", "memory"]
@@ -49,7 +48,6 @@ async def local_store(root: Path, durability: Durability) -> AsyncIterator[Store
 STORES = [
     pytest.param(lambda root: local_store(root, "disk"), id="local-disk"),
     pytest.param(lambda root: local_store(root, "memory"), id="local-memory"),
-    pytest.param(lambda root: MemoryStore(), id="memory"),
 ]
 
 
@@ -64,10 +62,8 @@ def test_contract(make: Callable[[Path], Any], check: Fact, tmp_path: Path) -> N
 
 
 @contextmanager
-def no_room(store: Store) -> Iterator[None]:
+def no_room() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        if isinstance(store, MemoryStore):
-            patch.setattr(store, "room", 0)
         patch.setattr(os, "pwrite", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
         yield
 
@@ -77,7 +73,7 @@ def no_room(store: Store) -> Iterator[None]:
 def test_contract_without_room(make: Callable[[Path], Any], check: FullFact, tmp_path: Path) -> None:
     async def go() -> None:
         async with make(tmp_path / "store") as store:
-            await check(store, lambda: no_room(store))
+            await check(store, no_room)
 
     asyncio.run(go())
 

@@ -24,7 +24,6 @@ from flarelog.receiver.answers import MANY
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.memory import MemoryStore
 from flarelog.talk import MOST, Gathered
 from flarelog.wire import heartbeat, several
 from flarelog.wire import uplink as mux
@@ -32,6 +31,7 @@ from flarelog.wire.codec.push import Request, Said, decode_said
 from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.uplink import FULL, Gone, Stream, Unanswered, Uplink
 from tests.contexts import Bare
+from tests.stored import TemporaryStore
 
 RUN, SITE, ME = "run-1", "site-1", b"the-producer"
 DATA = b"one\ntwo\n"
@@ -248,7 +248,7 @@ def test_a_newer_sidecar_that_takes_all_logs_over_is_a_few_lines_at_the_receiver
     names = [f"{number}.log" for number in range(MOST + 5)]
 
     async def go() -> None:
-        async with asyncio.timeout(20), MemoryStore() as store:
+        async with asyncio.timeout(20), TemporaryStore() as store:
             server = Server(store, ServerOptions())
             older, newer = Ends(server), Ends(server)
             mine = [older.log(name) for name in names]
@@ -277,7 +277,7 @@ def test_a_newer_sidecar_that_takes_all_logs_over_is_a_few_lines_at_the_receiver
 
 def test_what_is_said_of_the_whole_call_is_heard_by_those_who_wait_for_their_open(tmp_path: Path) -> None:
     async def go() -> None:
-        async with asyncio.timeout(20), MemoryStore() as store:
+        async with asyncio.timeout(20), TemporaryStore() as store:
             server = Server(store, ServerOptions(max_peer_calls=1))
             first = Ends(server)
             await first.log("0.log").opened()
@@ -588,7 +588,7 @@ def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None
 
 def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path) -> None:
     async def go() -> None:
-        async with asyncio.timeout(20), MemoryStore() as store:
+        async with asyncio.timeout(20), TemporaryStore() as store:
             server = Server(store, ServerOptions())
             loud, calm = Ends(server), Ends(server)
             for ends in (loud, calm):
