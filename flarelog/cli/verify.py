@@ -20,7 +20,6 @@ from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.records import unstored_sentences
 from flarelog.stores import choose
-from flarelog.stores.base import beside
 from flarelog.text import legible, several
 from flarelog.verify import Verdict, verify
 from flarelog.viewers.health import unread
@@ -104,7 +103,8 @@ async def _verify(
 
     held = [info async for info in store.list(f"{run_id}/" if run_id else "", wanted=wanted)]
     streams = [info.stream for info in held]
-    unstored = [info for info in beside(held, await store.unstored(run_id, wanted)) if info.unstored]
+    stored = {info.stream for info in held if info.committed}
+    unstored = [info for info in await store.unstored(run_id, wanted) if info.stream not in stored]
     runs = [run_id] if run_id else await origin.runs()
     unvouched = [each for one in runs if not sites for each in await store.strangers(one) if each not in store.left_out]
     if not (streams or unvouched or unstored):

@@ -433,15 +433,6 @@ def _added_up(logs: Mapping[Told, tuple[str, str]]) -> Iterator[tuple[str, str, 
         yield OTHERS, unnamed(count), ""
 
 
-def beside(found: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> list[StreamInfo]:
-    """Both lists; for a log in both, the stream if it has bytes, otherwise the unstored entry, as in ``among``."""
-    without, stored = {info.stream for info in unstored}, {info.stream for info in found if info.committed}
-    return [
-        *(info for info in found if info.committed or info.stream not in without),
-        *(info for info in unstored if info.stream not in stored),
-    ]
-
-
 async def among(
     streams: AsyncGenerator[StreamInfo, None], unstored: Iterable[StreamInfo]
 ) -> AsyncGenerator[StreamInfo, None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import reduce
 from typing import Any
 
 from flarelog.model import Health
@@ -38,10 +39,8 @@ def worst(one: Health, later: Health) -> Health:
 
 def gathered(points: Iterable[Point]) -> Point | None:
     """All *points* merged into one with the time of the latest; None if there are none."""
-    found: Point | None = None
-    for one in points:
-        found = one if found is None else Point(max(found.at, one.at), worst(found.health, one.health))
-    return found
+    every = list(points)
+    return reduce(_both, every) if every else None
 
 
 def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
@@ -53,7 +52,10 @@ def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
         groups.clear()
         for one in points:
             known = groups.get(one.at // stretch)
-            joined = one if known is None else Point(max(known.at, one.at), worst(known.health, one.health))
-            groups[one.at // stretch] = joined
+            groups[one.at // stretch] = one if known is None else _both(known, one)
         points, stretch = [groups[number] for number in sorted(groups)], 2 * stretch
     return points
+
+
+def _both(one: Point, later: Point) -> Point:
+    return Point(max(one.at, later.at), worst(one.health, later.health))

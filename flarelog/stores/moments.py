@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from flarelog.model import Health, Mark, StreamInfo
-
-if TYPE_CHECKING:
-    from flarelog.stores.fares import Point
 from flarelog.values import changed, frozen
 
 NAMED, NAMES = 16, 2000  # limits on the logs that a line names, and on the characters of their names
@@ -102,26 +99,6 @@ def thinned(points: Sequence[P], stretches: int = STRETCHES) -> Sequence[P]:
         number = (point[0] - begin) // stretch
         edges[number] = edges[number][0] if number in edges else point, point
     return [point for pair in edges.values() for point in pair]
-
-
-def of_run(record: Sequence[tuple[int, str]]) -> list[Moment]:
-    """The moments of a run, from the times and states in *record*."""
-    return [Moment(at, "run", text=state) for at, state in record]
-
-
-def of_site(site: str, happened: Iterable[Happening]) -> list[Moment]:
-    """The moments of *site*, from the happenings of its streams."""
-    return [
-        Moment(one.at, one.what, site, one.logs[0] if one.count == len(one.logs) == 1 else "", happening=one)
-        for one in happened
-    ]
-
-
-def of_machine(site: str, points: Sequence[Point], most: int = POINTS) -> list[Moment]:
-    """The moments of the health of the machine of *site*, at most *most*."""
-    from flarelog.stores import fares  # a reader of log lines never imports it
-
-    return [Moment(one.at, HEALTH, site, health=one.health) for one in fares.thinned(points, most)]
 
 
 def of_log(info: StreamInfo, grown: Sequence[tuple[int, int]], points: int = POINTS) -> list[Moment]:

@@ -8,8 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo, with_rests
@@ -43,9 +42,7 @@ class Origin(Protocol):
 
     async def __aenter__(self) -> Origin: ...
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     async def streams(
         self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
@@ -150,10 +147,8 @@ class ReceiverOrigin:
         await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._client.__aexit__(*error)
 
     async def streams(
         self,
@@ -215,9 +210,7 @@ class StoreOrigin:
     async def __aenter__(self) -> StoreOrigin:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
     async def streams(
@@ -230,19 +223,19 @@ class StoreOrigin:
         so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
+        from flarelog.stores.base import among
+
         found: list[StreamInfo] = []
-        async for info in self._store.list(f"{run}/", wanted=wanted):
+        there = await self._store.unstored(run, wanted) if unstored else ()
+        async for info in among(self._store.list(f"{run}/", wanted=wanted), there):
             found.append(info)
             if so_far is not None and len(found) % _TOLD == 0:
                 await so_far(found)
-        self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
+        growing = (info for info in found if not (info.sealed or info.unstored))
+        self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in growing}
         if times:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
-        if not unstored:
-            return found
-        from flarelog.stores.base import beside
-
-        return with_rests(beside(found, await self._store.unstored(run, wanted)))
+        return with_rests(found)
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
         found, listed = [], self._listed  # a concurrent list may replace it

@@ -28,7 +28,7 @@ from flarelog.model import (
     StreamId,
     unnamed,
 )
-from flarelog.stores.base import Appender, Extent, RunRecord, Store, among, beside, pieces
+from flarelog.stores.base import Appender, Extent, RunRecord, Store, among, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order
 from tests.missing import never_stored, readable, unwanted
@@ -783,7 +783,8 @@ async def of_a_log_of_no_bytes_that_cannot_be_read_nothing_is_stored(store: Stor
     assert await never_stored(store, STREAM.run, STREAM.site, {STREAM.log: why}, "here")
     for found in (await store.unstored(), [info async for info in among(store.list(), await store.unstored())]):
         assert [(info.stream, info.unstored, info.rest_of) for info in found] == [(STREAM, why, None)]
-    assert beside([info async for info in store.list()], await store.unstored()) == await store.unstored()
+    both = among(store.list(), await store.unstored())
+    assert [info async for info in both] == await store.unstored()
     await (await filled(store)).close()
     assert [info.rest_of for info in await store.unstored()] == [STREAM]
 

@@ -7,33 +7,33 @@ even if the clock was set during the run.
 from __future__ import annotations
 
 from flarelog.model import StreamId
-from flarelog.stores import moments
+from flarelog.stores import fares, moments
 from flarelog.stores.local import chronicle, healths, lines
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.layout import EVENTS, HEALTH, Layout
+from flarelog.stores.local.layout import EVENTS, Layout
 from flarelog.stores.local.runs import JOURNAL
-from flarelog.stores.moments import Moment
+from flarelog.stores.moments import HEALTH, Moment
 
 
 def of_run(layout: Layout, run: str) -> list[Moment]:
-    records = lines.records(layout.raw((run,), JOURNAL))
-    return moments.of_run(
-        [
-            (record["at"], str(record.get("state")))
-            for record in records
-            if record is not None and record.get("t") == "run" and isinstance(record.get("at"), int)
-        ]
-    )
+    return [
+        Moment(record["at"], "run", text=str(record.get("state")))
+        for record in lines.records(layout.raw((run,), JOURNAL))
+        if record is not None and record.get("t") == "run" and isinstance(record.get("at"), int)
+    ]
 
 
 def of_site(layout: Layout, run: str, site: str) -> list[Moment]:
-    """The moments of the site's streams."""
-    return moments.of_site(site, chronicle.happenings(layout.record(run, site, EVENTS)))
+    return [
+        Moment(one.at, one.what, site, one.logs[0] if one.count == len(one.logs) == 1 else "", happening=one)
+        for one in chronicle.happenings(layout.record(run, site, EVENTS))
+    ]
 
 
 def of_machine(layout: Layout, run: str, site: str, most: int) -> list[Moment]:
     """The health of the site's machine, at most *most* moments."""
-    return moments.of_machine(site, list(healths.points(layout.record(run, site, HEALTH))), most)
+    points = list(healths.points(layout.record(run, site, HEALTH)))
+    return [Moment(one.at, HEALTH, site, health=one.health) for one in fares.thinned(points, most)]
 
 
 def of_stream(layout: Layout, stream: StreamId, points: int) -> list[Moment]:

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from types import TracebackType
 from typing import Any
 
 from starlette.requests import Request
@@ -65,9 +64,7 @@ class Logins:
         self._asking = asyncio.create_task(self._ask_again())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._asking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._asking
