@@ -371,7 +371,6 @@ class Flow:
                     yield from block
 
     def _whole(self) -> list[Item]:
-        """The unfinished block."""
         return [line for block in self._blocks.settle() for line in block] if self._blocks is not None else []
 
     def _given(self, items: list[Item]) -> list[Item]:

@@ -45,8 +45,6 @@ class Stretch(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """An event at one time."""
-
     at: int
     what: str  # gap (also an unseen end), rotation, receipt, exit, begun; closed: without a receipt
     text: str
@@ -56,8 +54,6 @@ class Sign(NamedTuple):
 
 @dataclass(slots=True)
 class Lane:
-    """The lane of one site."""
-
     site: str
     density: list[int]  # bytes that came in each bucket
     stretches: list[Stretch]
@@ -149,7 +145,6 @@ class _Site:
         return self._counts[_OVER] == len(self._logs)
 
     def take(self, one: Moment) -> None:
-        """Take the next moment."""
         if one.health is not None:
             self._fared.append(Point(one.at, one.health))
             return

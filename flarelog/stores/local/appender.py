@@ -113,7 +113,6 @@ class LocalAppender:
 
     @property
     def told(self) -> StreamInfo:
-        """The StreamInfo of the stream."""
         return self.journal.told(self.stream)
 
     def read(self, size: int, offset: int) -> bytes:
@@ -167,7 +166,6 @@ class LocalAppender:
 
     @property
     def path(self) -> str:
-        """The path of the file with the bytes."""
         return self._home.layout.files(self.stream)[1]
 
     def settle(self) -> None:

@@ -56,7 +56,6 @@ class Wholes:
         found.whole, self._in[run, site] = whole, found
 
     def leaves(self, run: str, site: str) -> None:
-        """Stop counting *site* in *run*."""
         found = self._in.pop((run, site), None)
         if found is not None and found.whole is not None:
             found.whole.add(-found.logs, -found.directories)

@@ -74,7 +74,6 @@ class Journal:
         return self.lengths[-1][1] if self.lengths else EMPTY_DIGEST
 
     def told(self, stream: StreamId) -> StreamInfo:
-        """The StreamInfo of *stream*, which has this journal."""
         return StreamInfo(
             stream, 0, self.committed, self.digest, self.sealed, tuple(self.marks),
             self.redacted if self.sealed else None, begun=self.begun, grown=self.grown, ended=self.ended,

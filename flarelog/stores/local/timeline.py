@@ -31,7 +31,6 @@ def of_site(layout: Layout, run: str, site: str) -> list[Moment]:
 
 
 def of_machine(layout: Layout, run: str, site: str, most: int) -> list[Moment]:
-    """The health of the site's machine, at most *most* moments."""
     points = list(healths.points(layout.record(run, site, HEALTH)))
     return [Moment(one.at, HEALTH, site, health=one.health) for one in fares.thinned(points, most)]
 

@@ -28,8 +28,6 @@ _BAD = frozenset(WORST[: WORST.index(Stands.PAUSED)])
 
 @frozen
 class Ending:
-    """The end of a command."""
-
     sentence: str
     well: bool
     log: str
@@ -38,8 +36,6 @@ class Ending:
 
 @frozen
 class SiteFacts:
-    """The facts of one site."""
-
     site: str
     logs: int = 0
     agreed: int = 0  # logs with a receipt, on whose digest both ends agreed
@@ -113,13 +109,11 @@ class Report:
 
     @property
     def bad(self) -> bool:
-        """Whether something went wrong."""
         return any(
             one.stands in _BAD or (self.over and one.stands is not Stands.COMPLETE) or one.unended for one in self.sites
         ) or (self.first is not None and self.first.finding is not None)
 
     def verdict(self) -> str:
-        """The verdict in one sentence."""
         complete = sum(one.stands is Stands.COMPLETE for one in self.sites)
         every = len(self.sites)
         if complete == every:

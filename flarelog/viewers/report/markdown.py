@@ -32,7 +32,6 @@ WIDE = 60  # characters of a lane
 
 
 def plain(value: object, most: int = 300) -> str:
-    """*value* as escaped text."""
     return _SPECIAL.sub(r"\\\1", legible(str(value), most))
 
 
@@ -46,7 +45,6 @@ def code(value: object, most: int = 300) -> str:
 
 
 def markdown(report: Report) -> str:
-    """The Markdown file of *report*."""
     return fitting(lambda room: "\n".join(_parts(report, room)) + "\n", LARGE - 1024)
 
 

@@ -126,7 +126,6 @@ def bound(report: Report) -> int:
 
 
 def page(report: Report) -> str:
-    """The HTML file of *report*."""
     insides = drawing.Insides(report)
     return fitting(lambda room: _page(report, room, insides), bound(report))
 

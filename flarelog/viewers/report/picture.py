@@ -8,7 +8,6 @@ from flarelog.viewers.report.page import Room, bound, fitting, lanes_of, left_ou
 
 
 def picture(report: Report) -> str:
-    """The SVG file of *report*."""
     insides = drawing.Insides(report)
 
     def made(room: Room) -> str:

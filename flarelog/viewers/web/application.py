@@ -65,7 +65,6 @@ class Row(NamedTuple):
 
 
 def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows) -> list[Row]:
-    """All routes."""
     return [
         Row("POST", "/api/login", "anyone", logins.login),
         Row("POST", "/api/logout", "session", logins.logout),

@@ -29,7 +29,6 @@ def as_json(what: Any) -> bytes:
 
 
 def answer(what: Any, headers: dict[str, str] | None = None) -> Response:
-    """*what* as JSON."""
     return Response(as_json(what), media_type="application/json", headers=headers)
 
 

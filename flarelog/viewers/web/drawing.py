@@ -131,7 +131,6 @@ class Drawing:
         return {line.offset: line.text for line in _lines(flow.feed(offset, data, NEVER) + flow.close(NEVER))}
 
     def more(self, data: bytes) -> None:
-        """Draw *data*, the next bytes."""
         if self._flow is not None:
             self._take(data, self._flow.position)
             self._at = self._index()
@@ -226,7 +225,6 @@ class Drawing:
         return found
 
     def _whole(self, line: Line) -> Line:
-        """*line* from its beginning on."""
         if self._led is None or line.offset != self._began or isinstance(line, Note):
             return line
         return line._replace(offset=self._led)

@@ -69,7 +69,6 @@ def asked_of(scope: MutableMapping[str, Any]) -> Asked:
 
 
 async def answer(refused: Refusal, send: Send) -> None:
-    """Send the sentence of *refused* as JSON."""
     body = json.dumps({"error": refused.sentence}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})

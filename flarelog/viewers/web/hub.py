@@ -36,8 +36,6 @@ LONGEST_PAUSE = 1.0  # seconds between two retries: people wait for one
 
 
 class Batch(NamedTuple):
-    """Rows that were given out together."""
-
     rows: str  # encoded, a line feed between two
     place: int  # the offset to resume at behind these rows
     position: int  # the offset up to which bytes were drawn

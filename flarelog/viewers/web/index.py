@@ -105,7 +105,6 @@ class Index:
         return min(offset, (bisect_left(self.ends, before) + 1) * BLOCK) if before else 0
 
     def estimate(self, line: int, committed: int) -> int:
-        """An estimate of where *line* begins."""
         each = self.position / self.lines if self.lines else 100.0
         return min(committed, int((line - 1) * each))
 
@@ -222,7 +221,6 @@ class Indexes:
             await asyncio.to_thread(self._save, info.stream, index.saved())
 
     async def _counted(self, origin: Origin, stream: StreamId, index: Index, stop: int) -> None:
-        """Go on with *index* up to *stop*."""
         async with contextlib.aclosing(origin.counted(stream, index.position, index.digest, stop)) as found:
             async for offset, what in found:
                 if offset != index.position:

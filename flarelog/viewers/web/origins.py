@@ -39,8 +39,6 @@ class Rights:
 
 
 class Origins:
-    """The origins that are open."""
-
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._open: dict[bytes, Rights] = {}

@@ -34,8 +34,6 @@ HEADERS = {
 
 
 class Refusal(NamedTuple):
-    """The reason why a request is refused."""
-
     status: int
     sentence: str
 
@@ -102,7 +100,6 @@ def cookie_name(options: WebOptions) -> str:
 
 
 def cookie(name: str, value: str, seconds: int, *, secure: bool) -> str:
-    """The header that sets the session's cookie."""
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{'; Secure' if secure else ''}"
 
 

@@ -152,7 +152,6 @@ class Search:
         self._left = list(enumerate(infos))[::-1]
 
     async def said(self) -> AsyncGenerator[bytes, None]:
-        """The answer, as lines of JSON."""
         head = {"streams": [named(info.stream) for info in self._infos], "exact": self._query.exact}
         yield json.dumps(head, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         workers = [asyncio.create_task(self._work()) for _ in range(min(SIDE_BY_SIDE, len(self._infos)))]
@@ -224,7 +223,6 @@ class Search:
         return f'{{"hits":[{",".join(hits)}]}}\n'
 
     def _is_over(self) -> bool:
-        """Whether no more hits are needed."""
         return self._capped and self._last is None
 
     def _chosen(self, k: int, items: Sequence[Line | None]) -> list[str]:

@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 
 def new_key() -> bytes:
-    """A key that signs secrets."""
     return secrets.token_bytes(KEY_SIZE)
 
 

@@ -86,8 +86,6 @@ class Permits:
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """One stream of a tail."""
-
     k: int
     info: StreamInfo
     position: int  # bytes before it were given out

@@ -41,8 +41,6 @@ MOST = 1000  # findings of an answer
 
 @dataclass(slots=True)
 class _Look:
-    """The result of a search of a run."""
-
     task: asyncio.Task[None] | None = None
     grown: int = -1  # bytes of the run at the last search
     due: float = 0.0

@@ -6,6 +6,7 @@
 
 import { Refused, ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
+import { Drawn } from "./drawn.js";
 import { again } from "./runs.js";
 import { clock, moment } from "./words.js";
 
@@ -17,7 +18,7 @@ const STEP = 8; // pixels of a step by an arrow key
 const INKS = { gap: "--bad", exit: "--bad", receipt: "--good" }; // of marks; of others --soft
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
-export class Lanes extends HTMLElement {
+export class Lanes extends Drawn {
   constructor(run) {
     super();
     this.run = run;
@@ -26,8 +27,7 @@ export class Lanes extends HTMLElement {
   }
 
   connectedCallback() {
-    if (this.canvas) return;
-    this.canvas = h("canvas", { role: "img", "aria-label": "No times" });
+    if (!this.made({ role: "img", "aria-label": "No times" })) return;
     this.said = h("p", { class: "said", role: "status" });
     this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
@@ -35,16 +35,11 @@ export class Lanes extends HTMLElement {
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
     this.canvas.addEventListener("pointercancel", () => this.cancel());
     this.canvas.addEventListener("pointerleave", () => this.begun === undefined && this.at === undefined && say(this.said, this.idle));
-    this.sized = new ResizeObserver(() => this.draw());
-    this.sized.observe(this);
-    this.theme = matchMedia("(prefers-color-scheme: dark)");
-    this.theme.addEventListener("change", (this.ontheme = () => this.draw()));
   }
 
   disconnectedCallback() {
     this.stop?.();
-    this.sized.disconnect();
-    this.theme.removeEventListener("change", this.ontheme);
+    super.disconnectedCallback();
   }
 
   begin() {
@@ -78,15 +73,6 @@ export class Lanes extends HTMLElement {
     return TOP + this.sites.length * LANE + BELOW;
   }
 
-  draw() {
-    if (this.drawing || !this.told) return;
-    this.drawing = true;
-    requestAnimationFrame(() => {
-      this.drawing = false;
-      if (this.isConnected && this.told) this.render();
-    });
-  }
-
   /** Whether there are lanes to show. */
   get told() {
     return this.record && this.record.lanes.length > 0 && this.record.to > this.record.from;
@@ -108,17 +94,12 @@ export class Lanes extends HTMLElement {
   }
 
   render() {
+    if (!this.told) return;
     const lanes = this.lanes();
-    const scale = devicePixelRatio || 1;
     this.width = this.canvas.parentElement.clientWidth;
     this.names = Math.min(NAMES, this.width / 4);
     const height = this.height;
-    this.canvas.width = Math.round(this.width * scale);
-    this.canvas.height = Math.round(height * scale);
-    const pen = this.canvas.getContext("2d");
-    const style = getComputedStyle(this);
-    const ink = (name) => style.getPropertyValue(name).trim();
-    pen.scale(scale, scale);
+    const [pen, ink, style] = this.pen(this.width, height);
     pen.font = `12px ${style.fontFamily}`;
     pen.textBaseline = "middle";
     let free = 0; // where there is room for the next name

@@ -3,11 +3,11 @@
  * list's scroll bar, over all bytes of the log, not over the rows that the page holds.
  */
 
-import { h } from "./dom.js";
+import { Drawn } from "./drawn.js";
 
 const LEAST = 14; // pixels of the thumb
 
-export class MiniMap extends HTMLElement {
+export class MiniMap extends Drawn {
   constructor() {
     super();
     this.seen = [0, 1]; // shares of the log
@@ -17,8 +17,7 @@ export class MiniMap extends HTMLElement {
   }
 
   connectedCallback() {
-    if (this.canvas) return;
-    this.canvas = h("canvas", { "aria-hidden": "true" });
+    if (!this.made({ "aria-hidden": "true" })) return;
     this.append(this.canvas);
     this.setAttribute("role", "scrollbar");
     this.setAttribute("aria-orientation", "vertical");
@@ -29,15 +28,6 @@ export class MiniMap extends HTMLElement {
     this.addEventListener("pointermove", (event) => this.hold !== undefined && this.dragged(event));
     for (const end of ["pointerup", "pointercancel"]) this.addEventListener(end, () => (this.hold = undefined));
     this.addEventListener("wheel", (event) => this.dispatchEvent(new CustomEvent("wheeled", { detail: event.deltaY })), { passive: true });
-    this.sized = new ResizeObserver(() => this.draw());
-    this.sized.observe(this);
-    this.theme = matchMedia("(prefers-color-scheme: dark)");
-    this.theme.addEventListener("change", (this.ontheme = () => this.draw()));
-  }
-
-  disconnectedCallback() {
-    this.sized.disconnect();
-    this.theme.removeEventListener("change", this.ontheme);
   }
 
   show(from, to) {
@@ -82,33 +72,16 @@ export class MiniMap extends HTMLElement {
     return this.hold !== undefined;
   }
 
-  draw() {
-    if (this.drawing) return;
-    this.drawing = true;
-    requestAnimationFrame(() => {
-      this.drawing = false;
-      if (this.isConnected) this.render();
-    });
-  }
-
   render() {
-    const scale = devicePixelRatio || 1;
     const [width, height] = [this.clientWidth, this.clientHeight];
     [this.shown, this.high] = [this.seen, height];
-    if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
-      this.canvas.width = Math.round(width * scale);
-      this.canvas.height = Math.round(height * scale);
-    }
-    const colours = getComputedStyle(this);
-    const pen = this.canvas.getContext("2d");
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.clearRect(0, 0, width, height);
+    const [pen, ink] = this.pen(width, height);
     const [top, size] = this.thumb();
-    pen.fillStyle = colours.getPropertyValue("--thumb");
+    pen.fillStyle = ink("--thumb");
     pen.beginPath();
     pen.roundRect(3, top + 1, width - 6, size - 2, 4);
     pen.fill();
-    pen.fillStyle = colours.getPropertyValue("--tick");
+    pen.fillStyle = ink("--tick");
     for (const share of this.ticks) pen.fillRect(2, Math.min(height - 2, share * height), width - 4, 2);
   }
 }
