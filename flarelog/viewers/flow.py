@@ -449,37 +449,16 @@ class Bytes(Flow):
     """A stream that is shown as its bytes."""
 
     @property
-    def plain(self) -> bool:
-        return False
-
-    @property
-    def spent(self) -> int:
-        return 0
-
-    @property
     def place(self) -> int:
         return self.position
 
-    def open(self, most: int = WINDOW) -> list[str]:
-        return []
-
     def learn(self, first: int, marks: Sequence[Mark]) -> None:
         pass
-
-    @property
-    def unsettled(self) -> bool:
-        return False
 
     def feed(self, offset: int, data: Buffer, now: float) -> list[Any]:
         data = data[max(0, self.position - offset) :]
         self.position += len(data)
         return [data] if data else []
-
-    def settle(self, now: float) -> list[Any]:
-        return []
-
-    def close(self, now: float) -> list[Any]:
-        return []
 
     def end(self, sealed: bool, length: int | None = None) -> list[Any]:
         return []
