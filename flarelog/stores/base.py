@@ -23,9 +23,10 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, suppress
+from dataclasses import fields
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.completeness import completeness
@@ -475,54 +476,41 @@ async def totals(
         yield run.told()
 
 
+_COUNTED = [each.name for each in fields(RunInfo) if each.name not in ("run", "state", "job")]
+
+
 class _Total:
     """The total of the run *name*, to which its streams are added one by one, sorted by name."""
 
     def __init__(self, name: str) -> None:
         self.name, self._site = name, ""
-        self._sites = self._streams = self._unstored = self._open = self._sealed = self._size = self._gaps = 0
-        self._failed = self._unended = self._unseen = self._begun = self._grown = 0
+        self._counts: dict[str, Any] = dict.fromkeys(_COUNTED, 0)
         self._job = ""
         self._commands = _Commands()
 
     def add(self, info: StreamInfo, *, is_open: bool) -> None:
+        counts = self._counts
         if info.stream.site != self._site:
-            self._site, self._sites = info.stream.site, self._sites + 1
-            self._unended += self._commands.unended
+            self._site = info.stream.site
+            counts["sites"] += 1
+            counts["unended"] += self._commands.unended
             self._commands = _Commands()
-        if info.unstored:
-            self._unstored += info.count
-        else:
-            self._streams += 1
-        self._open += is_open
-        self._sealed += info.sealed
-        self._size += info.committed
+        counts["unstored" if info.unstored else "streams"] += info.count
+        counts["open"] += is_open
+        counts["sealed"] += info.sealed
+        counts["size"] += info.committed
         found = completeness(info)
-        self._gaps += len(found.gaps)
-        self._unseen += found.doubts
-        self._failed += self._commands.add(info)
+        counts["gaps"] += len(found.gaps)
+        counts["unseen"] += found.doubts
+        counts["failed"] += self._commands.add(info)
         if not self._job:  # the name stands before the first generation
             self._job = next((mark.job for mark in info.marks[:2] if isinstance(mark, Attributes) and mark.job), "")
-        self._begun = min(self._begun or info.begun, info.begun or self._begun)
-        self._grown = max(self._grown, info.grown)
+        counts["begun"] = min(counts["begun"] or info.begun, info.begun or counts["begun"])
+        counts["grown"] = max(counts["grown"], info.grown)
 
     def told(self) -> RunInfo:
-        return RunInfo(
-            self.name,
-            sites=self._sites,
-            streams=self._streams,
-            unstored=self._unstored,
-            open=self._open,
-            sealed=self._sealed,
-            size=self._size,
-            gaps=self._gaps,
-            begun=self._begun,
-            grown=self._grown,
-            failed=self._failed,
-            unended=self._unended + self._commands.unended,
-            unseen=self._unseen,
-            job=self._job,
-        )
+        self._counts["unended"] += self._commands.unended
+        return RunInfo(self.name, job=self._job, **self._counts)
 
 
 class _Commands:

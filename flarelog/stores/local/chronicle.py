@@ -18,8 +18,8 @@ from flarelog.model import LONGEST_REASON
 from flarelog.replace import replace_file
 from flarelog.stores.directory import FILE_MODE, Directory
 from flarelog.stores.local import lines
-from flarelog.stores.local.layout import EVENTS, record_name
-from flarelog.stores.moments import FORGOTTEN, Happening
+from flarelog.stores.local.layout import EVENTS, Layout, record_name
+from flarelog.stores.moments import FORGOTTEN, Happening, Moment
 
 LIMIT = 256 << 10  # bytes of a record
 KEPT = 64 << 10  # bytes kept at the start and at the end of a record whose middle is dropped
@@ -54,6 +54,14 @@ def happenings(raw: bytes) -> Iterator[Happening]:
             )
         except (KeyError, TypeError, ValueError):
             continue
+
+
+def moments(layout: Layout, run: str, site: str) -> list[Moment]:
+    """The moments of a timeline of *site*, from the happenings of its streams."""
+    return [
+        Moment(one.at, one.what, site, one.logs[0] if one.count == len(one.logs) == 1 else "", happening=one)
+        for one in happenings(layout.record(run, site, EVENTS))
+    ]
 
 
 def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 from flarelog.model import MAX_OFFSET, UNREAD, Health
 from flarelog.stores.fares import Point, thinned
 from flarelog.stores.local import chronicle, lines
-from flarelog.stores.local.layout import HEALTH, record_name
+from flarelog.stores.local.layout import HEALTH, Layout, record_name
+from flarelog.stores.moments import HEALTH as KIND
+from flarelog.stores.moments import Moment
 
 LIMIT = 256 << 10  # bytes of a record
 MOST = 400  # points that are kept when the record has become too long
@@ -41,6 +43,12 @@ def points(raw: bytes) -> Iterator[Point]:
             yield Point(lines.number(record["at"]), Health(**found, unread=unread))
         except (KeyError, TypeError, ValueError):
             continue
+
+
+def moments(layout: Layout, run: str, site: str, most: int) -> list[Moment]:
+    """The health of the machine of *site* over time, at most *most* moments."""
+    found = thinned(list(points(layout.record(run, site, HEALTH))), most)
+    return [Moment(one.at, KIND, site, health=one.health) for one in found]
 
 
 def _figure(said: object) -> float:

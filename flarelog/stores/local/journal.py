@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import MAX_MARKS, Holder
-from flarelog.exit_marks import Exit
+from flarelog.exit_marks import OOMS, Exit
 from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, StreamInfo
-from flarelog.stores.local import exit_marks
 from flarelog.stores.local.lines import checked, is_good, line, number, records, text
 from flarelog.stores.moments import thinned
 from flarelog.text import legible
@@ -46,6 +45,8 @@ _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
 _TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
 _KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
 _TIMES = ("at", "clock")
+_EXIT_TEXTS = ("process", "boot_id", "cgroup", "oom")
+_EXIT = {each.name: each.default for each in fields(Exit) if each.name not in ("offset", "digest", *_TIMES)}
 _SAID = {kind: [each.name for each in fields_of(kind) if each.name not in _TIMES] for kind in _KINDS.values()}
 
 
@@ -98,7 +99,7 @@ class Journal:
             case "mark":
                 mark = _mark(record["kind"], {**record["mark"], "at": at, "clock": record.get("clock", 0)})
                 if "exit" in record:
-                    mark = exit_marks.exit_of(mark.offset, mark.digest, record["exit"], mark.clock, at)
+                    mark = _exit(mark.offset, mark.digest, record["exit"], mark.clock, at)
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -195,6 +196,23 @@ def _mark(kind: str, said: dict[str, Any]) -> Mark:
     return _KINDS[kind](**said)
 
 
+def _exit(offset: int, digest: int, said: Any, clock: int, at: int) -> Exit:
+    """The Exit mark with the fields *said*, those that differ from their defaults; fields of later versions are
+    ignored. Raises TypeError or ValueError.
+    """
+    known = {name: value for name, value in dict(said).items() if name in _EXIT}
+    for name, value in known.items():
+        if name in _EXIT_TEXTS:
+            known[name] = legible(text(value))
+        elif name == "core":
+            known[name] = bool(value)
+        else:
+            number(value)
+    if known.get("oom", "") not in OOMS:
+        del known["oom"]
+    return Exit(offset, digest, **known, clock=clock, at=at)
+
+
 def growth(raw: bytes, most: int = MAX_OFFSET) -> list[tuple[int, int, int]]:
     """The growth of the stream with the journal *raw*: (time in milliseconds since 1970, durable length, digest),
     sorted by length, none above *most*. Lines without a time are skipped; the times are those of the receiver's clock.
@@ -209,10 +227,6 @@ def growth(raw: bytes, most: int = MAX_OFFSET) -> list[tuple[int, int, int]]:
         if length <= most:
             found.append((int(one[3]), length, int(one[2])))
     return found
-
-
-def _timed(at: int) -> dict[str, int]:
-    return {"at": at} if at else {}
 
 
 # The lines of every log are made without json, in a fifth of the time: a valid name has nothing to escape.
@@ -235,15 +249,14 @@ def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
 
 def mark_line(index: int, mark: Mark) -> bytes:
     """A journal's line for *mark*, number *index*; its times are separate fields, which older versions ignore."""
+    # The exit of a command is a field beside an empty Attributes mark, which older versions read.
+    shown = Attributes(mark.offset, mark.digest, "") if isinstance(mark, Exit) else mark
+    said = {name: getattr(shown, name) for name in _SAID[type(shown)]}
+    record: dict[str, Any] = {"t": "mark", "i": index, "kind": type(shown).__name__.lower(), "mark": said}
     if isinstance(mark, Exit):
-        shell = Attributes(mark.offset, mark.digest, "")
-        said = {name: getattr(shell, name) for name in _SAID[Attributes]}
-        record = {"t": "mark", "i": index, "kind": "attributes", "mark": said, "exit": exit_marks.said(mark)}
-        record |= _timed(mark.at)
-        return line({**record, "clock": mark.clock} if mark.clock else record)
-    said = {name: getattr(mark, name) for name in _SAID[type(mark)]}
-    record = {"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": said, **_timed(mark.at)}
-    return line({**record, "clock": mark.clock} if mark.clock else record)
+        found = {name: getattr(mark, name) for name in _EXIT}
+        record["exit"] = {name: value for name, value in found.items() if value != _EXIT[name]}
+    return line(record | {name: time for name in _TIMES if (time := getattr(mark, name))})
 
 
 def holder_line(epoch: int, producer: bytes, at: int = 0) -> bytes:

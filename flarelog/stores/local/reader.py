@@ -23,14 +23,14 @@ from flarelog.stores.base import (
     lengths_at,
     pieces,
 )
+from flarelog.stores.local import chronicle, healths, lock, runs, unstored
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local import lock, runs, timeline, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
 from flarelog.stores.local.layout import FINDINGS, Layout
 from flarelog.stores.local.listing import Listing
 from flarelog.stores.local.removal import extent
-from flarelog.stores.moments import POINTS, Moment
+from flarelog.stores.moments import POINTS, Moment, of_log
 
 T = TypeVar("T")
 
@@ -118,14 +118,14 @@ class LocalReader:
         points: int = POINTS,
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[Sequence[Moment], None]:
-        yield await self.aside(partial(timeline.of_run, self.layout, run_name(run)))
+        yield await self.aside(partial(runs.moments, self.layout, run_name(run)))
         for one in sorted(self.layout.names(run)):
             if site not in ("", one) or not self._listing.mine(run, one) or not wanted(run, one):
                 continue
-            yield await self.aside(partial(timeline.of_site, self.layout, run, one))
-            yield await self.aside(partial(timeline.of_machine, self.layout, run, one, points))
+            yield await self.aside(partial(chronicle.moments, self.layout, run, one))
+            yield await self.aside(partial(healths.moments, self.layout, run, one, points))
             for stream in self.layout.streams(run, one):
-                yield await self.aside(partial(timeline.of_stream, self.layout, stream, points))
+                yield await self.aside(partial(_moments, self.layout, stream, points))
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         names = self.layout.names(only=run_name(run) if run else None)
@@ -158,3 +158,12 @@ class LocalReader:
 
     async def aside(self, work: Callable[[], T]) -> T:
         return await aside(work, self._listing.threads)
+
+
+def _moments(layout: Layout, stream: StreamId, points: int) -> list[Moment]:
+    raw = layout.journal(stream)
+    journal = journals.replay(raw)
+    if journal.stream != stream:
+        return []
+    grown = [(at, length) for at, length, _ in journals.growth(raw, journal.committed)]
+    return of_log(journal.told(stream), grown, points)

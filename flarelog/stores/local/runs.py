@@ -11,6 +11,7 @@ from flarelog.stores.base import RunRecord
 from flarelog.stores.full import meaning
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.lines import line, now, records
+from flarelog.stores.moments import Moment
 
 JOURNAL = ".run.journal"
 
@@ -37,6 +38,15 @@ def write(layout: Layout, run: str, said: RunRecord) -> None:
                 os.close(fd)
     except OSError as error:
         raise meaning(error, f"the state of run {run} could not be written") from error
+
+
+def moments(layout: Layout, run: str) -> list[Moment]:
+    """The changes of the run's state; lines of older versions have no times and are skipped."""
+    return [
+        Moment(record["at"], "run", text=str(record.get("state")))
+        for record in records(layout.raw((run,), JOURNAL))
+        if record is not None and record.get("t") == "run" and isinstance(record.get("at"), int)
+    ]
 
 
 def read(layout: Layout, run: str) -> RunRecord:

@@ -20,13 +20,14 @@ from flarelog.names import run_name
 from flarelog.placeholders import look_at
 from flarelog.records import ordered
 from flarelog.stores.moments import Moment
+from flarelog.viewers.lanes import BUCKETS as MOST_BUCKETS
+from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web import files, overview
 from flarelog.viewers.web.asking import Refused, answer, as_json, offset, stream
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.lately import Lately
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.origins import Rights
-from flarelog.viewers.web.timelines import BUCKETS, Timelines, lanes
 from flarelog.viewers.web.trouble import Troubles
 from flarelog.viewers.web.windows import info_of
 
@@ -36,6 +37,7 @@ ASKED = 1.0  # seconds between two questions whether the receiver still answers
 FEW = 20  # sites: fewer are listed by themselves
 WAIT = 0.5  # seconds that a client waits at most: for the first logs of a run, then for all of them
 HOLD = 0.5  # seconds that the rest of a list waits at most for a client that wants it
+BUCKETS = 600  # of a lane, by default
 SOME = 300  # logs that are shown before all are listed: preparing more would take longer than they are seen
 
 
@@ -80,6 +82,11 @@ class Lists:
         self._making: dict[tuple[bytes, str], _Begun] = {}
         self._ones = Lately[StreamInfo](ONE, share=0, waits=True)
         self._runs: dict[Rights, asyncio.Task[list[RunInfo]]] = {}
+        self._timelines = Lately[list[Moment]](1.0, share=10, waits=True, kept=20)
+
+    async def timeline(self, rights: Rights, run: str) -> list[Moment]:
+        """The moments of *run*. Raises NotAllowed, also where a receiver is older; CannotConnect."""
+        return await self._timelines.of((rights.key, run), (), partial(rights.origin.timeline, run))
 
     async def runs(self, rights: Rights) -> list[RunInfo]:
         """All runs; concurrent callers share one question, which goes on without those that leave. Raises NotAllowed,
@@ -177,7 +184,7 @@ class Lists:
 class Answers:
     def __init__(self, logins: Logins, how: Sequence[str]) -> None:
         self._logins, self._how = logins, how
-        self.lists, self.timelines = Lists(), Timelines()
+        self.lists = Lists()
         self._troubles, self._lasts = Troubles(), Lasts()
         self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
         self._states = Lately[RunState](ASKED, share=0, waits=True)  # that no answer comes is the answer
@@ -227,13 +234,9 @@ class Answers:
     async def _so_far(self, rights: Rights, run: str, listed: Listed) -> Response:
         """The record of the sites that are listed by now; the client asks again soon."""
 
-        def encoded() -> bytes:
-            live = rights.origin.live
-            record = overview.run_record(run, listed.state, listed.infos, {}, live=live, whole=False)
-            more = {"receiver": self._logins.name, "listing": True, "listed": listed.sites, "now": _now()}
-            return as_json(record | more)
-
-        return Response(await asyncio.to_thread(encoded), media_type="application/json")
+        more = {"listing": True, "listed": listed.sites, "now": _now()}
+        body, _ = await self._encoded(rights, more, run, listed.state, listed.infos, {}, whole=False)
+        return Response(body, media_type="application/json")
 
     async def _sites(
         self,
@@ -243,14 +246,18 @@ class Answers:
         infos: Sequence[StreamInfo],
         unstored: Sequence[StreamInfo],
     ) -> tuple[bytes, str]:
-        """The record of a run without the time, and its ETag; a thread encodes it, as 10,000 logs take a while."""
+        """The record of a run without the time, and its ETag."""
         lasts, reading = await self._lasts.of(rights, infos)
+        return await self._encoded(rights, {"reading": reading}, run, state, infos, lasts, unstored=unstored)
+
+    async def _encoded(self, rights: Rights, more: dict[str, Any], *of: Any, **how: Any) -> tuple[bytes, str]:
+        """The record of a run, as of ``run_record``, with *more*, and its ETag. A thread encodes it: 10,000 logs take a
+        while.
+        """
 
         def encoded() -> tuple[bytes, str]:
-            live = rights.origin.live
-            record = overview.run_record(run, state, infos, lasts, live=live, unstored=unstored)
-            record |= {"receiver": self._logins.name, "reading": reading}
-            body = as_json(record)
+            record = overview.run_record(*of, live=rights.origin.live, **how)
+            body = as_json(record | {"receiver": self._logins.name} | more)
             return body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
 
         return await asyncio.to_thread(encoded)
@@ -270,10 +277,17 @@ class Answers:
 
     async def lanes(self, request: Request) -> Response:
         rights, run, query = request.state.session.of, _run(request), request.query_params
-        moments = await self.timelines.of(rights, run)
+        moments = await self.lists.timeline(rights, run)
         look, _ = await self._look(request)
         begin, end, buckets = (offset(query, name) or 0 for name in ("from", "to", "buckets"))
-        made = partial(lanes, moments, look.rounds, begin=begin, end=end, buckets=buckets or BUCKETS, now=_now())
+
+        def encoded() -> bytes:
+            count = min(MOST_BUCKETS, buckets or BUCKETS)
+            return as_json(
+                lanes_record(lanes_of(moments, begin=begin, end=end, buckets=count, now=_now()), look.rounds)
+            )
+
+        made = partial(asyncio.to_thread, encoded)
         record = await self._lanes.of((rights.key, run, begin, end, buckets), (moments, look.rounds), made)
         return Response(record, media_type="application/json")
 
@@ -284,11 +298,8 @@ class Answers:
         infos = [*listed.infos, *listed.unstored]  # a site without a stored log has unstored infos alone
         moments: Sequence[Moment] = ()
         with suppress(NotAllowed):  # an older receiver keeps none
-            moments = await self.timelines.of(rights, run)
-
-        async def made() -> bytes:
-            return await asyncio.to_thread(lambda: as_json(overview.machines_record(infos, moments)))
-
+            moments = await self.lists.timeline(rights, run)
+        made = partial(asyncio.to_thread, lambda: as_json(overview.machines_record(infos, moments)))
         record = await self._machines.of((rights.key, run), (listed, moments), made)
         return Response(record, media_type="application/json")
 

@@ -92,7 +92,7 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
     """The app over *sources*. *key* signs login secrets."""
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
-    reads = Reads(logins, answers.lists, answers.timelines, indexes)
+    reads = Reads(logins, answers.lists, indexes)
     flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
 
     @contextlib.asynccontextmanager

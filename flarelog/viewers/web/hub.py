@@ -81,14 +81,10 @@ LineOf = Callable[[Origin, StreamInfo, int], Awaitable[int | None]]
 """The number of the line at an offset; None while it is unknown."""
 
 
-async def unknown(origin: Origin, info: StreamInfo, offset: int) -> int | None:
-    return None
-
-
 class Feed:
     """A stream from *start* on, as long as it has viewers. *begin* makes its flow, *line_of* numbers its lines."""
 
-    def __init__(self, info: StreamInfo, start: int, begin: Begin, line_of: LineOf = unknown) -> None:
+    def __init__(self, info: StreamInfo, start: int, begin: Begin, line_of: LineOf) -> None:
         self.info, self.start = info, start
         self.first = 0  # the number of the first batch in the ring
         self.done = False  # the stream is sealed, and was drawn to its end
@@ -279,7 +275,7 @@ class Hub:
     """The feeds of all streams that have viewers."""
 
     begin: Begin
-    line_of: LineOf = unknown
+    line_of: LineOf
     feeds: dict[StreamId, Feed] = field(default_factory=dict)
 
     def of(self, info: StreamInfo) -> Feed | None:

@@ -29,7 +29,6 @@ from flarelog.viewers.web.drawing import Wanted
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.rows import Encoder, bar, numbered
-from flarelog.viewers.web.timelines import Timelines
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Windows, info_of
@@ -38,8 +37,8 @@ LOOKING = 0.5  # seconds after which a merged page answers with the rows of a le
 
 
 class Reads:
-    def __init__(self, logins: Logins, lists: Lists, timelines: Timelines, indexes: Indexes) -> None:
-        self._logins, self._lists, self._timelines, self._indexes = logins, lists, timelines, indexes
+    def __init__(self, logins: Logins, lists: Lists, indexes: Indexes) -> None:
+        self._logins, self._lists, self._indexes = logins, lists, indexes
         self.windows = Windows(indexes.of)
         self._stamps = stamps_here()
 
@@ -127,7 +126,7 @@ class Reads:
                     for info, at in zip(infos, cursor, strict=True)
                 ]
             places = await self._places(rights.origin, infos, asked)
-            grown = arrivals(await self._timelines.of(rights, run)) if text(asked, "order") == "arrival" else None
+            grown = arrivals(await self._lists.timeline(rights, run)) if text(asked, "order") == "arrival" else None
             count, level = min(MOST_ROWS, whole(asked, "rows") or 200), level_of(asked)
             turn = partial(merged.page, self.windows, rights.origin, infos, view=self.view(), back=back, grown=grown)
             if level is None:

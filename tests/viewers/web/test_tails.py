@@ -74,8 +74,12 @@ class Turns(StoreOrigin):
             self.alone -= not how.get("follow", False)
 
 
+async def unknown(*_: object) -> None:
+    return None
+
+
 @asynccontextmanager
-async def opened(*origins: StoreOrigin, line_of: LineOf = hub.unknown) -> AsyncGenerator[tuple[Hub, StreamInfo], None]:
+async def opened(*origins: StoreOrigin, line_of: LineOf = unknown) -> AsyncGenerator[tuple[Hub, StreamInfo], None]:
     windows, view = Windows(), View(new=Renderer, notes=False)
     async with AsyncExitStack() as stack:
         for origin in origins:
@@ -426,7 +430,7 @@ def test_a_ring_tells_where_in_it_somebody_goes_on(store: Path) -> None:
         origin = Turns(store)
         async with opened(origin) as (hub_, info):
             viewer = Viewer(origin)
-            feed = Feed(info, 0, hub_.begin)
+            feed = Feed(info, 0, hub_.begin, unknown)
             feed.enter(viewer)
             while not feed.done:
                 await feed.changed()
@@ -487,7 +491,7 @@ def test_lines_that_no_cursor_moves_in_are_given_out_at_once(
     async def play() -> None:
         origin = Speaks(store, pieces)
         async with opened(origin) as (hub_, info):
-            viewer, feed = Viewer(origin), Feed(replace(info, sealed=False), info.committed, hub_.begin)
+            viewer, feed = Viewer(origin), Feed(replace(info, sealed=False), info.committed, hub_.begin, unknown)
             feed.enter(viewer)
             while feed._flow is None:
                 await asyncio.sleep(0)
