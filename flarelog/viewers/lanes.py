@@ -58,8 +58,6 @@ class Lane:
     density: list[int]  # bytes that came in each bucket
     stretches: list[Stretch]
     signs: list[Sign]
-    begun: int = 0  # when the first and the last bytes of the whole run came; 0: none came
-    grown: int = 0
     over: bool = False  # no log is expected to grow
     worst: Health | None = None  # its machine's worst health
     now: Stretch | None = None  # the last state that it reached, maybe at the lane's last moment
@@ -234,8 +232,6 @@ class _Site:
             _whole(counts),
             seen(self._stretches(joined(busy), end, least), begin, end, buckets),
             gathered([one for one in self._signs if begin <= one.at <= end], begin, end, buckets),
-            min((points[0][0] for points in self._growth.values()), default=0),
-            max((points[-1][0] for points in self._growth.values()), default=0),
             self.over,
             worst.health if worst is not None else None,
             self._states[-1] if self._states else None,

@@ -43,7 +43,6 @@ class Round:
     end: int = 0  # 0: its end is unknown
     slowest: str = ""  # the site whose result came last; empty: unknown
     waited: int = 0  # milliseconds from its begin to that result
-    offset: int = 0  # of the line that began it
 
 
 class Rounds:
@@ -77,7 +76,7 @@ class Rounds:
     def _began(self, number: int, line: Line) -> None:
         at = self._at(line)
         if at and len(self._found) < MOST:
-            self._found.append(Round(f"Round {number}", at, offset=line.offset))
+            self._found.append(Round(f"Round {number}", at))
 
     def _ended(self, number: int, line: Line) -> None:
         latest, at = self._found[-1], self._at(line)

@@ -70,7 +70,7 @@ def lane(site: str, **more: Any) -> Lane:
 def report(*sites: SiteFacts, lanes: list[Lane] | None = None, **more: Any) -> Report:
     found = sites or (SiteFacts("kyoto", 1, 1, 10, stands=Stands.COMPLETE),)
     every = Lanes(BEGIN, BEGIN + HOUR, lanes if lanes is not None else [lane(one.site) for one in found])
-    return Report(**{"run": "run-1", "state": "ended", "over": True, "sites": found, "lanes": every, **more})
+    return Report(**{"run": "run-1", "over": True, "sites": found, "lanes": every, **more})
 
 
 def finding(text_: str = "CUDA out of memory", stream: StreamId = STREAM, **more: Any) -> Finding:

@@ -178,10 +178,6 @@ class LocalAppender:
                 raise meaning(error, f"{self.stream} could not be opened") from error
         self._dirty, self._fresh = self.journal.records > 1, False
 
-    def _sync_directory(self, directory: Directory) -> None:
-        if self._disk:
-            directory.sync()
-
     def _recover(self, directory: Directory) -> None:
         raw = read_all(self._journal_fd)
         self.journal = journals.replay(raw)
@@ -473,7 +469,8 @@ class LocalAppender:
         self.footprint.add(journal_bytes=len(raw) - self._journal_size)
         self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
         self._compact_at = COMPACT_AFTER + 2 * self.journal.records  # a journal that stays long is compacted less often
-        self._sync_directory(directory)
+        if self._disk:
+            directory.sync()
 
 
 def _nothing() -> None:

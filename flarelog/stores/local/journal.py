@@ -109,7 +109,8 @@ class Journal:
             case "holder":
                 self.holder = self.holder.followed_by(number(record["e"]), bytes.fromhex(record["p"]))
             case "seal":
-                self.redacted = _redaction(record.get("x"))
+                said = record.get("x")
+                self.redacted = None if said is None else Redaction(*map(number, said))
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
                 self.ended = at
 
@@ -179,11 +180,6 @@ class Journal:
             lines.append(seal_line(self.committed, self.digest, self.redacted, self.ended))
         self.records = len(lines)
         return b"".join(lines)
-
-
-def _redaction(value: Any) -> Redaction | None:
-    """*value* as a Redaction; None stays None. Raises ValueError or TypeError."""
-    return None if value is None else Redaction(*(number(each) for each in value))
 
 
 def _mark(kind: str, said: dict[str, Any]) -> Mark:

@@ -11,7 +11,6 @@ from flarelog.names import shown
 from flarelog.viewers.lanes import Lane, Sign, Stretch
 from flarelog.viewers.report.facts import DAY, Report
 from flarelog.viewers.report.markup import Safe, joined, tag
-from flarelog.viewers.rounds import Round
 
 LANE = 26  # pixels, the height of a lane
 _UNITS = 40  # units of a lane's density, from its bottom to its top
@@ -34,6 +33,7 @@ KINDS = {
 
 def definitions(report: Report) -> Safe:
     """Definitions that all lanes refer to: patterns, the shapes of signs, and the lines where rounds began."""
+    told_apart = report.rounds[:: len(report.rounds) // 120 + 1]
     hatch = tag("path", d="M-2 2L2 -2M0 8L8 0M6 10L10 6", class_="hs")
     dots = tag("circle", cx="3", cy="3", r="1.3", class_="hl")
     bars = tag("path", d="M2 0V8M6 0V8", class_="hp")
@@ -43,7 +43,7 @@ def definitions(report: Report) -> Safe:
         tag("pattern", dots, id="hl", width="6", height="6", patternUnits="userSpaceOnUse"),
         tag("pattern", bars, id="hp", width="8", height="8", patternUnits="userSpaceOnUse"),
         *(tag("path", d=form, id=name, class_=name) for name, (form, _) in KINDS.items()),
-        tag("g", *(_round_line(one.begin, report) for one in shown_rounds(report)), id="rd"),
+        tag("g", *(_round_line(one.begin, report) for one in told_apart), id="rd"),
     )
 
 
@@ -70,12 +70,6 @@ class Insides:
         behind, before = self._drawn[key]
         rounds = tag("use", href="#rd") if report.rounds else ""
         return joined((rounds, behind, _density(lane.density, highest, buckets), before))
-
-
-def shown_rounds(report: Report) -> Sequence[Round]:
-    """As many rounds as can be told apart."""
-    step = len(report.rounds) // 120 + 1
-    return report.rounds[::step]
 
 
 def percent(at: int, begin: int, span: int) -> str:

@@ -84,7 +84,6 @@ class Report:
     """The report of one run. Times are milliseconds since 1970, by the receiver's clock."""
 
     run: str
-    state: str  # as RunState names it
     over: bool  # no more bytes will come
     sites: tuple[SiteFacts, ...]
     lanes: Lanes

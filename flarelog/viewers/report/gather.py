@@ -10,7 +10,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 
 from flarelog.completeness import in_all
@@ -87,9 +86,13 @@ async def gather(
     waits = any(present(info).phase is Phase.PAUSED for info in every)
     over = (all(info.sealed for info in infos) and not waits) or state is RunState.ENDED
     over = over or all(lane.over for lane in lanes.lanes)
-    stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
+
+    def stamps(stream: StreamId) -> Stamps:
+        return zoned(stream, lanes.end * 1_000_000)
+
     known_ = table or Table()
-    reading = _reading(origin, Selection(run), View(new=drawn(known_), notes=False, keep=kept(known_)))
+    view = View(new=drawn(known_), notes=False, keep=kept(known_))
+    reading = Reading(origin, Selection(run), view, lambda text: None, ordered=True)
     new = searching(known_, RankChooser(RankChoice()), stamps)
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)
@@ -102,7 +105,6 @@ async def gather(
     notes += [f"exit: {sentence}" for sentence in unknown_ends(infos)]
     return Report(
         run,
-        state.value,
         over,
         _sites(every, lanes, ends, reading.unread, over=over),
         lanes,
@@ -113,14 +115,6 @@ async def gather(
         tuple(notes),
         tuple(reading.unread.values()),
     )
-
-
-def zoned_at(zoned: Zoned, now: int, stream: StreamId) -> Stamps:
-    return zoned(stream, now)
-
-
-def _reading(origin: Origin, selection: Selection, view: View) -> Reading:
-    return Reading(origin, selection, view, lambda text: None, ordered=True)
 
 
 async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes: list[str]) -> list[Moment]:

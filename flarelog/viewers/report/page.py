@@ -284,10 +284,6 @@ def _heads(*heads: tuple[str, str]) -> Safe:
     return tag("thead", tag("tr", *(tag("th", name, scope="col", class_=kind or None) for name, kind in heads)))
 
 
-def badge(one: SiteFacts) -> Safe:
-    return tag("span", f"{ICONS[one.stands]} {one.stands}", class_=f"tag t-{one.stands.split()[0]}")
-
-
 def words(report: Report, one: SiteFacts) -> str:
     """The details of a site's standing, beyond its name."""
     match one.stands:
@@ -318,9 +314,10 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
     bodies = []
     for one in worst_first(report)[: room.rows]:
         more = words(report, one)
+        badge = tag("span", f"{ICONS[one.stands]} {one.stands}", class_=f"tag t-{one.stands.split()[0]}")
         cells = [
             tag("th", one.site, scope="row"),
-            tag("td", badge(one), f" {more}" if more else "", class_="w" if more else None),
+            tag("td", badge, f" {more}" if more else "", class_="w" if more else None),
         ]
         cells.append(tag("td", f"{one.bytes:,}", class_="n"))
         if lines:

@@ -38,7 +38,6 @@ LONGEST_PAUSE = 1.0  # seconds between two retries: people wait for one
 class Batch(NamedTuple):
     rows: str  # encoded, a line feed between two
     place: int  # the offset to resume at behind these rows
-    position: int  # the offset up to which bytes were drawn
 
 
 class Slices:
@@ -261,7 +260,7 @@ class Feed:
         if place != self.place:
             self.opened = ""  # it lies above the rows that are given out now
         self.place = place
-        self._ring.append(Batch(rows, place, flow.position))
+        self._ring.append(Batch(rows, place))
         self._size += len(rows)
         while self._size > RING and len(self._ring) > 1:
             gone = self._ring.popleft()

@@ -56,7 +56,7 @@ class Logins:
         self._command = options.login
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
-        self._origins, self._some = Origins(sources), sources.some
+        self._origins, self.some = Origins(sources), sources.some
         self._wrong, self._ending = 0, False
         self._free = asyncio.Event()
 
@@ -145,10 +145,6 @@ class Logins:
             "version": __version__,
             "until": int(session.until * 1000),
         }
-
-    def sees_some(self, session: User) -> bool:
-        """Whether *session* may see some runs alone: the receiver does not list the others."""
-        return self._some or session.who == "token"
 
     # --- limits
 

@@ -82,10 +82,9 @@ export class OneLog {
     return { at: row[1], top: true };
   }
 
-  /** The present length of the log. */
-  async look(signal) {
-    await this.window({ end: true, rows: 1 }, signal);
-    return this.state.committed;
+  /** Asks for the present length of the log. */
+  look(signal) {
+    return this.window({ end: true, rows: 1 }, signal);
   }
 
   /** The share of the log that lies before *offset*. */
@@ -217,10 +216,6 @@ export class Merged {
 
   at(lines, places) {
     for (const [k, offset] of places) this.after[k] = Math.max(this.after[k] ?? 0, 2 * offset);
-  }
-
-  async look() {
-    return null;
   }
 
   share() {
