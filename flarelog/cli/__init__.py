@@ -52,30 +52,20 @@ COMMANDS = {
 }
 
 _ELSEWHERE = {
-    "runs lists the runs": ("list", "ls", "jobs"),
-    "status RUN shows the state of each log": (
-        "ps",
-        "top",
-        "stat",
-        "state",
-        "info",
-        "describe",
-        "show",
-        "get",
-        "watch",
-    ),
-    "follow RUN shows a run live, and logs RUN -n 20 its last lines": ("tail", "head"),
-    "logs RUN -g REGEX shows the lines that match": ("grep", "search", "find"),
-    "logs RUN shows the lines of a run, and view FILE those of a file": ("log", "cat", "less", "more", "print", "read"),
-    "findings RUN shows what went wrong": ("errors", "error", "why", "diagnose", "explain"),
-    "serve starts a receiver": ("server", "start", "receive", "receiver", "up", "listen"),
-    "run-end RUN ends a run": ("stop", "end", "kill", "down", "finish", "cancel"),
-    "rm RUN removes a run": ("remove", "delete", "del", "prune", "purge"),
-    "sidecar --root DIR sends the logs of a site, and run COMMAND the output of a command": ("send", "push", "client"),
-    "run COMMAND runs a command and sends its output": ("exec",),
-    "web shows the runs in a browser": ("ui", "dashboard", "open", "login"),
-    "doctor checks this machine and the way to a receiver": ("check", "test", "ping"),
-    "logs RUN -o raw writes the exact bytes of a run's logs": ("export", "download", "cp", "dump"),
+    "runs lists the runs": "list ls jobs",
+    "status RUN shows the state of each log": "ps top stat state info describe show get watch",
+    "follow RUN shows a run live, and logs RUN -n 20 its last lines": "tail head",
+    "logs RUN -g REGEX shows the lines that match": "grep search find",
+    "logs RUN shows the lines of a run, and view FILE those of a file": "log cat less more print read",
+    "findings RUN shows what went wrong": "errors error why diagnose explain",
+    "serve starts a receiver": "server start receive receiver up listen",
+    "run-end RUN ends a run": "stop end kill down finish cancel",
+    "rm RUN removes a run": "remove delete del prune purge",
+    "sidecar --root DIR sends the logs of a site, and run COMMAND the output of a command": "send push client",
+    "run COMMAND runs a command and sends its output": "exec",
+    "web shows the runs in a browser": "ui dashboard open login",
+    "doctor checks this machine and the way to a receiver": "check test ping",
+    "logs RUN -o raw writes the exact bytes of a run's logs": "export download cp dump",
 }
 """What to call instead of the commands of other programs."""
 
@@ -171,7 +161,7 @@ class _Lazy(click.Group):
         from flarelog.names import meant  # needed after a typo only
 
         for instead, names in _ELSEWHERE.items():
-            if name in names:
+            if name in names.split():
                 raise click.UsageError(f"there is no command {name}: flarelog {instead}")
         hint = meant(name, COMMANDS) or ": flarelog --help lists the commands"
         raise click.UsageError(legible(f"there is no command {name}{hint}"))

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -150,13 +151,7 @@ def list_(directory: Path, as_json: bool) -> None:
 
 def _authority() -> tuple[ModuleType, datetime]:
     """The module, whose package may not be installed, and the time."""
-
-    def module() -> ModuleType:
-        from flarelog.security import authority
-
-        return authority
-
-    return checked(module), datetime.now(UTC)
+    return checked(lambda: import_module("flarelog.security.authority")), datetime.now(UTC)
 
 
 def _show(one: Issued, *talk: str) -> None:

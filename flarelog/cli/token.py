@@ -82,12 +82,9 @@ def list_tokens(store: str, as_json: bool) -> None:
     """List the valid and expired tokens, without their secrets."""
     now = time.time()
     records = [token.record(now) for token in checked(lambda: _tokens(store).all())]
-    if as_json:
-        for record in records:
-            click.echo(json.dumps(record))
-        return
     rows = [tuple(", ".join(cell) if isinstance(cell, list) else str(cell) for cell in r.values()) for r in records]
-    for line in aligned([("ID", "NAME", "ROLE", "RUNS", "CREATED", "EXPIRES", "STATE"), *rows], ()):
+    head = ("ID", "NAME", "ROLE", "RUNS", "CREATED", "EXPIRES", "STATE")
+    for line in map(json.dumps, records) if as_json else aligned([head, *rows], ()):
         click.echo(line)
 
 
