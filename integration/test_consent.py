@@ -200,7 +200,7 @@ def test_a_site_that_says_no_connects_to_nobody_and_ends_once_with_5(place: Plac
         pytest.param(r"redact_patterns = ['(a)\1']", "no lookaround and no backreferences", marks=pytest.mark.soak),
         pytest.param("include = ['/var/log/*']", "remove the '/' before it", marks=pytest.mark.soak),
         ("[", "is not valid TOML"),
-        (None, "cannot be read (No such file or directory)"),
+        (None, "cannot be read: No such file or directory"),
     ],
 )
 def test_a_policy_that_makes_no_sense_lets_nothing_go(place: Place, text: str | None, sentence: str) -> None:
