@@ -41,7 +41,8 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     found = [info for info in every if not info.unstored]
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
-    for note in (*_missing(every), *exit_lines(found), *_notes(found)) if not as_json else ():
+    missing = (f"missing: {sentence}" for sentence in (*unstored_sentences(every), *unread(every)))
+    for note in (*incomplete_lines(every), *missing, *exit_lines(found), *_notes(found)) if not as_json else ():
         click.echo(note, err=True)
 
 
@@ -50,12 +51,6 @@ async def _streams(run_id: str, place: Place) -> list[StreamInfo]:
         return await look(run_id, place.store, None, unstored=True)
     async with place.client() as connected:
         return await look(run_id, None, connected, unstored=True)
-
-
-def _missing(every: list[StreamInfo]) -> list[str]:
-    """A sentence for each log that lacks bytes for good, or that was never stored."""
-    lost, unstored = incomplete_lines(every), (*unstored_sentences(every), *unread(every))
-    return [*lost, *(f"missing: {sentence}" for sentence in unstored)]
 
 
 def _table(found: list[StreamInfo]) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from flarelog.sources.redaction.secret.value import PATH, bare, is_number, is_random, value_at
+from flarelog.sources.redaction.secret.value import PATH, after, bare, is_number, is_random, value_at
 from flarelog.sources.redaction.secret.view import BLANKS, Span, end_of, line_before
 
 _FAR = 256  # bytes of a line before an option that may have the program
@@ -134,13 +134,8 @@ _HEX = re.compile(rb"[0-9a-fA-F]{24,64}(?![\w-])")
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
-_OF_POSTGRES = re.compile(rb":543[2-5]:(?:\*|[\w.-]{1,64}):(?:\*|[\w.@-]{1,64}):(?=[^\s:])")
-
-
-def pgpass(view: bytes, low: bytes, at: int) -> Span | None:
-    """The password in a line of PostgreSQL's file: HOST:5432:DATABASE:USER:PASSWORD."""
-    found = _OF_POSTGRES.match(low, at)
-    return None if found is None else value_at(view, low, found.end())
+# The password in a line of PostgreSQL's file: HOST:5432:DATABASE:USER:PASSWORD.
+pgpass = after(re.compile(rb":543[2-5]:(?:\*|[\w.-]{1,64}):(?:\*|[\w.@-]{1,64}):(?=[^\s:])"))
 
 
 def wireguard(view: bytes, low: bytes, at: int) -> Span | None:

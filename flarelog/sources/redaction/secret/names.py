@@ -12,6 +12,7 @@ from flarelog.sources.redaction.secret.value import (
     CHARACTERS,
     COMES_TEXT,
     PATH,
+    after,
     all_of,
     bare,
     gap,
@@ -70,12 +71,7 @@ _FIELD = re.compile(
     rb"(?:\\{0,15}[\"'])?(?:[ \t]{1,4}(?!value=)[\w-]{1,24}"
     rb"(?:=(?:\\{0,15}[\"'][^\"'<>\r\n\\]{0,64}\\{0,15}[\"']|[^\s\"'<>\\]{1,64}))?){0,8}[ \t]{1,4}value="
 )
-_SSHPASS = re.compile(rb"pass[ \t]{1,4}-p[ \t]{0,4}(?=\S)")
-
-
-def _sshpass(view: bytes, low: bytes, at: int) -> Span | None:
-    found = _SSHPASS.match(low, at)
-    return None if found is None else value_at(view, low, found.end())
+_sshpass = after(re.compile(rb"pass[ \t]{1,4}-p[ \t]{0,4}(?=\S)"))
 
 
 def _pass(view: bytes, low: bytes, at: int, name: bytes) -> Span | None:
@@ -354,14 +350,9 @@ def logging_in(view: bytes, low: bytes, at: int) -> Span | None:
     return value_at(view, low, at + 4)
 
 
-_IDENTIFIED = re.compile(
-    rb"identified[ \t]{1,4}(?:with[ \t]{1,4}\S{1,40}[ \t]{1,4})?(?:by|as)[ \t]{1,4}(?:password[ \t]{1,4})?"
+identified = after(
+    re.compile(rb"identified[ \t]{1,4}(?:with[ \t]{1,4}\S{1,40}[ \t]{1,4})?(?:by|as)[ \t]{1,4}(?:password[ \t]{1,4})?")
 )
-
-
-def identified(view: bytes, low: bytes, at: int) -> Span | None:
-    found = _IDENTIFIED.match(low, at)
-    return None if found is None else value_at(view, low, found.end())
 
 
 _DOCKER = re.compile(rb"dockerc(?:onfig(?:json)?|fg)")

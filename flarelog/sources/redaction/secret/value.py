@@ -7,6 +7,7 @@ value belongs here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from flarelog.sources.redaction.secret.view import TO_END, WORD, Span, end_of, ending, line_before
 
@@ -142,6 +143,16 @@ def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool 
             break
         end = max(more.end() + 1, end_of(_BARE, view, more.end()))
     return (at, end) if at < end else None
+
+
+def after(words: re.Pattern[bytes]) -> Callable[[bytes, bytes, int], Span | None]:
+    """A probe for the value right behind *words*."""
+
+    def probe(view: bytes, low: bytes, at: int) -> Span | None:
+        found = words.match(low, at)
+        return None if found is None else value_at(view, low, found.end())
+
+    return probe
 
 
 def _closing(view: bytes, begin: int, quote: bytes, slashes: int) -> int:
