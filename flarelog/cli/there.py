@@ -14,7 +14,7 @@ from flarelog.records import ordered
 
 if TYPE_CHECKING:  # reading a store needs no gRPC, and a listing reads no bytes
     from flarelog.client import Client
-    from flarelog.viewers.origin import Origin, RunsOrigin
+    from flarelog.viewers.origin import Origin
 
 
 async def look(
@@ -50,14 +50,14 @@ async def look(
     return with_rests(ordered(found))
 
 
-def origin(place: Place) -> RunsOrigin:
+def origin(place: Place) -> Origin:
     """The origin at *place*. Raises InvalidOption, NotFound, NotAllowed."""
     from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 
     return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
 
 
-def there(store: str | None, connected: Client | None) -> RunsOrigin:
+def there(store: str | None, connected: Client | None) -> Origin:
     """The origin for *connected*, an open client, or for the directory *store*. Raises NotFound, NotAllowed."""
     from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 

@@ -22,7 +22,7 @@ from flarelog.cli.tuning import give_memory_back
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.names import receiver_address
 from flarelog.replace import make_directory, replace_file
-from flarelog.viewers.origin import ReceiverOrigin, RunsOrigin, StoreOrigin
+from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.sessions import KEY_SIZE, new_key, signed
 
@@ -108,10 +108,10 @@ async def _serve(
         token = (sys.stdin.readline().strip() if sys.stdin is not None else "") or None
         on_end_of_stdin(stopped.set)
 
-    def own() -> RunsOrigin:
+    def own() -> Origin:
         return StoreOrigin(store) if store is not None else of_token(token)
 
-    def of_token(token: str | None) -> RunsOrigin:
+    def of_token(token: str | None) -> Origin:
         return ReceiverOrigin(receiver, lambda: access.client(receiver, token))
 
     own()  # check the options before listening

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol, runtime_checkable
 
 from flarelog import globs
 from flarelog.errors import FlarelogError, InvalidName, NotFound
 from flarelog.late import late
 from flarelog.lifecycle import RunState
-from flarelog.model import RunInfo, StreamInfo
+from flarelog.model import StreamInfo
 from flarelog.names import DOCTORS_RUN, given_run, natural, nearest, shown
 from flarelog.records import unstored_sentences
 from flarelog.text import some
@@ -61,7 +60,7 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
             return f"{what}, but {len(several)} runs that begin so: {_listed(several)}", ""
     named: list[str] = []
     with contextlib.suppress(FlarelogError):
-        named = [info.run for info in await origin.infos() if _is_of(info.job, run)] if isinstance(origin, Runs) else []
+        named = [info.run for info in await origin.infos() if _is_of(info.job, run)]
     match named:
         case [one]:
             return what, Certain(one)
@@ -70,13 +69,6 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
     meant = nearest(run, runs)
     listed = f" (it has {_listed(others)})" if others and not meant else ""
     return f"{what}{listed}", meant
-
-
-@runtime_checkable
-class Runs(Protocol):
-    """An origin that knows the jobs of its runs."""
-
-    async def infos(self, run: str = "") -> list[RunInfo]: ...
 
 
 class Certain(str):

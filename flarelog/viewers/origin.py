@@ -45,11 +45,18 @@ class Origin(Protocol):
     async def __aexit__(self, *_: object) -> None: ...
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        self,
+        run: str,
+        sites: Sequence[str] = (),
+        times: Sequence[int] = (),
+        *,
+        unstored: bool = False,
+        so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         """The streams of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which the length of each is
-        wanted. *unstored*: with the logs of which nothing was ever stored, which cannot be read. Raises CannotConnect,
-        NotAllowed.
+        wanted. *unstored*: with the logs of which nothing was ever stored, which cannot be read. *so_far*: called again
+        and again with the streams listed so far, for each site where *sites* are named; the listing waits for it.
+        Raises CannotConnect, NotAllowed.
         """
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
@@ -60,6 +67,9 @@ class Origin(Protocol):
 
     async def runs(self) -> list[str]:
         """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        """The runs, or *run* alone. Raises CannotConnect, NotAllowed."""
 
     async def state(self, run: str) -> RunState:
         """The state of *run*. Raises CannotConnect, NotAllowed."""
@@ -102,26 +112,6 @@ async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> by
             if isinstance(what, Buffer):
                 found += what[max(0, begin + len(found) - offset) :]
     return bytes(found[: end - begin])
-
-
-class RunsOrigin(Origin, Protocol):
-    """An origin that lists runs as well."""
-
-    async def streams(
-        self,
-        run: str,
-        sites: Sequence[str] = (),
-        times: Sequence[int] = (),
-        *,
-        unstored: bool = False,
-        so_far: SoFar | None = None,
-    ) -> list[StreamInfo]:
-        """As of Origin. *so_far*: called again and again with the streams listed so far, for each site where *sites*
-        are named; the listing waits for it.
-        """
-
-    async def infos(self, run: str = "") -> list[RunInfo]:
-        """The runs, or *run* alone. Raises CannotConnect, NotAllowed."""
 
 
 class ReceiverOrigin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 
 from flarelog import globs
@@ -42,11 +42,8 @@ class Selection:
             return True
         if self.starts_alone:
             return False
-        return self._called(stream.site, stream.names)
-
-    def _called(self, site: str, names: Sequence[str]) -> bool:
-        called = not self.sites or globs.any_of(self.sites, site)
-        return called and (not self.logs or any(globs.any_of(self.logs, name) for name in names))
+        called = not self.sites or globs.any_of(self.sites, stream.site)
+        return called and (not self.logs or any(globs.any_of(self.logs, name) for name in stream.names))
 
     def lacks(self, info: StreamInfo) -> bool:
         """Whether *info*, which is not stored, is or may be of a wanted log."""

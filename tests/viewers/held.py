@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import Any
 
 from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, StreamId, StreamInfo
+from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.stores.moments import Moment
@@ -36,7 +37,7 @@ class Held:
         self.asked: list[tuple[StreamId, int, Sieve | None]] = []
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
     ) -> list[StreamInfo]:
         return [
             StreamInfo(stream, 0, len(data), 0, stream in self._sealed, marks=self._marks.get(stream, ()))
@@ -49,6 +50,9 @@ class Held:
 
     async def runs(self) -> list[str]:
         return list({stream.run for stream in self._logs})
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        return [RunInfo(one) for one in await self.runs() if run in ("", one)]
 
     async def state(self, run: str) -> RunState:
         return RunState.ENDED

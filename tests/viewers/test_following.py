@@ -137,7 +137,7 @@ def test_an_hour_that_a_clock_shows_twice_is_told_apart_whatever_is_read(
 def test_a_time_without_a_year_is_of_the_year_in_which_it_was_stored_whenever_it_is_read(follow: bool) -> None:
     class Old(Held):
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             return [replace(info, grown=1_795_000_000_000) for info in await super().streams(run)]  # of 2026-11-18
 
@@ -269,7 +269,7 @@ def test_of_a_sealed_log_that_is_continued_the_last_end_is_told_as_well(
             return RunState.RUNNING if not self.looks else RunState.ENDED if self.looks > 2 else then
 
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             return [replace(info, marks=self.marks) for info in await super().streams(run)]
 
@@ -328,7 +328,7 @@ def test_a_site_that_may_still_come_is_waited_for(
             return RunState.RUNNING
 
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             self.looks += 1
             if self.looks == 6:
@@ -358,7 +358,7 @@ def test_of_a_log_that_was_refused_the_reason_is_said(monkeypatch: pytest.Monkey
             return RunState.ENDED if ended or self.looks > 5 else RunState.RUNNING
 
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             self.looks += 1
             refused = StreamInfo(StreamId(RUN, "a", "app.log"), 0, 0, 0, False, unstored="1 log is stored")
@@ -443,7 +443,7 @@ def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_
 def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     class Goes(Held):
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             return [replace(info, sealed=info.stream.site == "a") for info in await super().streams(run)]
 
@@ -466,7 +466,7 @@ def test_while_nobody_answers_no_site_is_called_live(monkeypatch: pytest.MonkeyP
         looks = 0
 
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             self.looks += 1
             if self.looks > 1:
@@ -519,7 +519,7 @@ class Many(Held):
         self.looks = 0
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
     ) -> list[StreamInfo]:
         self.looks += 1
         return await self._held()
@@ -541,7 +541,7 @@ def test_of_a_log_that_begins_later_no_line_is_left_out(monkeypatch: pytest.Monk
         looks = 0
 
         async def streams(
-            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+            self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             self.looks += 1
             found = await super().streams(run)
@@ -620,7 +620,7 @@ class Restarted(Held):
         return next((mark.offset for mark in self._written[marks:] if isinstance(mark, Ended)), len(self.DATA))
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
     ) -> list[StreamInfo]:
         self._looks = min(self._looks + 1, len(self._steps) - 1)
         marks = self._steps[self._looks]
@@ -871,7 +871,7 @@ class Removed(Held):
         self.begin_anew = False
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
     ) -> list[StreamInfo]:
         found = [replace(info, sealed=info.stream.site in self._ended) for info in await super().streams(run)]
         self._looks += 1

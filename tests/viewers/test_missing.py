@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from flarelog.errors import NotAllowed
 from flarelog.lifecycle import RunState
@@ -23,7 +24,7 @@ class Known(Held):
         self._runs, self._announced, self._may_ask = runs, announced, asked
 
     async def streams(
-        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
     ) -> list[StreamInfo]:
         held = await super().streams(run) if run == RUN else []
         if self._why and unstored:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Literal, NamedTuple
@@ -29,7 +28,7 @@ from flarelog.errors import (
 )
 from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
-from flarelog.viewers.web.asking import Refused
+from flarelog.viewers.web.asking import Refused, sentence
 from flarelog.viewers.web.flows import Flows
 from flarelog.viewers.web.guarding import Guarded
 from flarelog.viewers.web.index import Indexes
@@ -158,7 +157,3 @@ async def _http(request: Request, error: Exception) -> Response:
     if "text/html" in request.headers.get("accept", ""):  # a person typed the address
         return Response(NO_PAGE.format(f"{text[0].upper()}{text[1:]}"), status, media_type="text/html")
     return sentence(status, text)
-
-
-def sentence(status: int, text: str) -> Response:
-    return Response(json.dumps({"error": text}), status, media_type="application/json")

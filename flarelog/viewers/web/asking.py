@@ -28,6 +28,11 @@ def as_json(what: Any) -> bytes:
     return json.dumps(what, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+def sentence(status: int, text: str) -> Response:
+    """The answer that a request is refused, or failed."""
+    return Response(as_json({"error": text}), status, media_type="application/json")
+
+
 def answer(what: Any, headers: dict[str, str] | None = None) -> Response:
     return Response(as_json(what), media_type="application/json", headers=headers)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from flarelog.viewers.web.asking import sentence
 from flarelog.viewers.web.bundle import bundled
 
 INDEX = "index.html"
@@ -82,7 +83,7 @@ async def index(request: Request) -> Response:
 def _answer(request: Request, name: str, kept: str = "no-cache") -> Response:
     found = files().get(name)
     if found is None:
-        return Response('{"error": "the page has no such file"}', 404, media_type="application/json")
+        return sentence(404, "the page has no such file")
     headers = {"etag": found.etag, "cache-control": kept}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)

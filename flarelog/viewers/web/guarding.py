@@ -5,7 +5,6 @@ The access log has method, path without names, status, bytes and time: no name, 
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, MutableMapping
@@ -13,7 +12,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flarelog.viewers.web.safety import HEADERS, LONGEST_BODY, Asked, Refusal, refusal
+from flarelog.viewers.web.asking import sentence
+from flarelog.viewers.web.safety import HEADERS, LONGEST_BODY, Asked, refusal
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Guarded:
         refused = refusal(asked_of(scope), self._hosts, proxied=self._proxied)
         try:
             if refused is not None:
-                await answer(refused, answered)
+                await sentence(*refused)(scope, receive, answered)
             else:
                 await self._app(scope, _bounded(receive), answered)
         finally:
@@ -66,13 +66,6 @@ def asked_of(scope: MutableMapping[str, Any]) -> Asked:
         twice = twice or (raw.lower() in _COUNTED and name in headers)
         headers[name] = f"{headers[name]}; {value.decode('latin-1')}" if name in headers else value.decode("latin-1")
     return Asked(scope["method"], scope["path"], headers, twice)
-
-
-async def answer(refused: Refusal, send: Send) -> None:
-    body = json.dumps({"error": refused.sentence}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _bounded(receive: Receive) -> Receive:

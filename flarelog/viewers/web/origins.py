@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from flarelog.errors import NotAllowed
 from flarelog.values import frozen
-from flarelog.viewers.origin import RunsOrigin
+from flarelog.viewers.origin import Origin
 
 
 @frozen
@@ -22,8 +22,8 @@ class Sources:
     """
 
     name: str
-    own: Callable[[], RunsOrigin]
-    of_token: Callable[[str], RunsOrigin] | None = None
+    own: Callable[[], Origin]
+    of_token: Callable[[str], Origin] | None = None
     how: tuple[str, ...] = ()
     some: bool = False
 
@@ -33,7 +33,7 @@ class Rights:
     """An origin, and the number of its sessions. *key*: identifies the rights."""
 
     key: bytes
-    origin: RunsOrigin
+    origin: Origin
     stack: contextlib.AsyncExitStack
     sessions: int = 0
 
@@ -60,7 +60,7 @@ class Origins:
             raise
         return rights
 
-    async def _entered(self, key: bytes, make: Callable[[], RunsOrigin]) -> Rights:
+    async def _entered(self, key: bytes, make: Callable[[], Origin]) -> Rights:
         found = self._open.get(key)
         if found is None:
             stack = contextlib.AsyncExitStack()
