@@ -181,7 +181,7 @@ async def _stored(
         held[info.stream] = data
     for stream, data in before.items():
         hold(held.get(stream, b"").startswith(data), f"bytes of {stream} that were committed have changed")
-    own = {path for stream in asked for path in (store.path(stream), store.layout.journal_path(stream))}
+    own = {path for stream in asked for path in map(Path, store.layout.files(stream))}
     own |= {root / stream.run / ".run.journal" for stream in (*asked, STREAMS[0])} | {root / ".lock"}
     found = {Path(directory, name) for directory, _, names in os.walk(root) for name in names}
     hold(found <= own, found - own)

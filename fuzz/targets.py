@@ -311,7 +311,7 @@ def names(raw: bytes) -> None:
 
 
 def paths(store: LocalStore, stream: StreamId) -> Iterable[str]:
-    path, own = store.path(stream), store.layout.journal_path(stream)
+    path, own = store.path(stream), store.layout.files(stream)[0]
     yield from (str(path), str(own), f"{own}.new")
     for number in (1, 10):
         aside = path.with_name(f".{path.name}.quarantine.{number}")

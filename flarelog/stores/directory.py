@@ -56,11 +56,11 @@ def folds_case(root: int) -> bool | None:
     return None if own is None else own == lock(LOCK.upper())
 
 
-def read_all(fd: int, begin: int = 0) -> bytes:
-    """The content of the file *fd* behind *begin*, up to its present end; one read, unless the read is short."""
+def read_all(fd: int) -> bytes:
+    """The content of the file *fd*, up to its present end; one read, unless the read is short."""
     end, found = os.fstat(fd).st_size, b""
-    while begin < end and (part := os.pread(fd, end - begin, begin)):
-        found, begin = found + part if found else part, begin + len(part)
+    while len(found) < end and (part := os.pread(fd, end - len(found), len(found))):
+        found = found + part if found else part
     return found
 
 

@@ -79,12 +79,19 @@ class Batch:
                 pieces = self._pieces(each)
                 self._asked[each.info.stream] = asyncio.ensure_future(anext(pieces, None)), pieces
 
-    async def _pieces(self, each: Stream) -> AsyncGenerator[_Piece, None]:
+    async def _pieces(self, each: Stream, *, briefly: bool = False) -> AsyncGenerator[_Piece, None]:
+        """The pieces of a stream. *briefly*: with many streams no call stays open between two batches."""
         try:
             await self._reading.begin(each)
-            async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
-                async for found in pieces:
-                    yield found
+            more = True
+            while more:
+                more = False
+                async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
+                    async for found in pieces:
+                        yield found
+                        if briefly and isinstance(found[1], Buffer):
+                            more = True
+                            break
         except LEFT_OUT as error:
             await self._leave_out(each, error)
 
@@ -158,32 +165,17 @@ class Batch:
                 await batch.aclose()
 
     async def _lines(self, each: Stream) -> AsyncGenerator[list[Item], None]:
-        """The lines of a stream; with many streams no call stays open between two batches."""
-        try:
-            await self._reading.begin(each)
-            async with contextlib.aclosing(self._lines_of_pieces(each)) as found:
-                async for lines in found:
-                    yield lines
-        except LEFT_OUT as error:
-            await self._leave_out(each, error)
+        many = len(self._reading.streams)
+        size = min(SLICE, max(LEAST_AT_ONCE, LINES_AT_ONCE // many))
+        async with contextlib.aclosing(self._pieces(each, briefly=many > LIVE_READS)) as pieces:
+            async for number, what in pieces:
+                each.took(number, what)
+                if not isinstance(what, Buffer):
+                    each.flow.learn(number, (what,))
+                    continue
+                for at in range(0, len(what), size):
+                    yield each.flow.feed(number + at, what[at : at + size], time.monotonic())
         yield self._rest(each)
-
-    async def _lines_of_pieces(self, each: Stream) -> AsyncGenerator[list[Item], None]:
-        more = True
-        while more:
-            more = False
-            async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
-                async for number, what in pieces:
-                    each.took(number, what)
-                    if not isinstance(what, Buffer):
-                        each.flow.learn(number, (what,))
-                        continue
-                    size = min(SLICE, max(LEAST_AT_ONCE, LINES_AT_ONCE // len(self._reading.streams)))
-                    for at in range(0, len(what), size):
-                        yield each.flow.feed(number + at, what[at : at + size], time.monotonic())
-                    if len(self._reading.streams) > LIVE_READS:
-                        more = True
-                        break
 
 
 async def _cancelled(asked: Collection[asyncio.Future[Any]]) -> None:

@@ -114,7 +114,7 @@ def test_runs_go_after_so_many_days_ended_or_not(tmp_path: Path) -> None:
             stream = await playing.holds(run, days=days, state=state)
         appender = await playing.store.appender(stream, b"producer")
         os.utime(playing.store.path(stream), (NOW - 8 * DAY,) * 2)
-        os.utime(playing.store.layout.journal_path(stream), (NOW - 8 * DAY,) * 2)
+        os.utime(playing.store.layout.files(stream)[0], (NOW - 8 * DAY,) * 2)
         await playing.retention.look(NOW, 0.0)
         assert playing.gone == ["silent", "ended"]
         await playing.retention.look(NOW + HOUR, HOUR)

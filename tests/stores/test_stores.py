@@ -914,7 +914,7 @@ def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(
             assert len(appender.marks) == count
 
     asyncio.run(write())
-    lines = LocalStore(tmp_path).layout.journal_path(STREAM).read_bytes().splitlines(keepends=True)
+    lines = Path(LocalStore(tmp_path).layout.files(STREAM)[0]).read_bytes().splitlines(keepends=True)
     for end in range(len(lines) + 1):  # any cut by a crash
         journal = journals.replay(b"".join(lines[:end]))
         assert journal.committed <= len(journal.marks)

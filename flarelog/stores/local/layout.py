@@ -59,9 +59,6 @@ class Layout:
     def path(self, stream: StreamId) -> Path:
         return Path(self.files(stream)[1])
 
-    def journal_path(self, stream: StreamId) -> Path:
-        return Path(self.files(stream)[0])
-
     def files(self, stream: StreamId) -> tuple[str, str]:
         """The paths of the journal and of the bytes; strings, because Path is slow when thousands of logs open."""
         below, slash, name = stream.log.rpartition("/")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from starlette.requests import Request
@@ -48,11 +48,9 @@ User = Session[Rights]
 class Logins:
     """Use as an asynchronous context manager."""
 
-    def __init__(
-        self, sources: Sources, options: WebOptions, key: bytes, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, sources: Sources, options: WebOptions, key: bytes) -> None:
         self.name = sources.name
-        self._clock, self._secure, self._cookie = clock, options.trust_proxy, cookie_name(options)
+        self._secure, self._cookie = options.trust_proxy, cookie_name(options)
         self._command = options.login
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
@@ -76,7 +74,7 @@ class Logins:
 
     def session_of(self, request: Request) -> User:
         """The session of the cookie in the request. Raises Refused."""
-        found = self._sessions.of(cookie_of(request.headers, self._cookie), self._clock())
+        found = self._sessions.of(cookie_of(request.headers, self._cookie), time.time())
         if found is None:
             raise Refused(401, f"no user is logged in: open the address that {self._command} prints, or give a token")
         return found
@@ -84,15 +82,15 @@ class Logins:
     async def login(self, request: Request) -> Response:
         asked = await said(request)
         secret, token = asked.get("secret"), asked.get("token")
-        if isinstance(secret, str) and self._secrets.takes(secret, self._clock()):
+        if isinstance(secret, str) and self._secrets.takes(secret, time.time()):
             rights, who = await self._by_link(), "link"
         elif isinstance(token, str) and 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable():
             rights, who = await self._by_token(token), "token"
         else:
             raise await self._wrong_login(f"this login has expired or was used: {self._command} prints a new one")
-        for one in self._sessions.surplus(rights, self._clock()):
+        for one in self._sessions.surplus(rights, time.time()):
             await self._end(one)
-        value, session = self._sessions.open(who, rights, self._clock())
+        value, session = self._sessions.open(who, rights, time.time())
         return answer(self._about(session), {"set-cookie": self._set(value, int(self._lasting))})
 
     async def _by_link(self) -> Rights:
@@ -181,7 +179,7 @@ class Logins:
     async def _end_those(self, rights: set[Rights]) -> None:
         """End the sessions with *rights*, and those that have expired."""
         for session in self._sessions:
-            if session.of in rights or session.until <= self._clock():
+            if session.of in rights or session.until <= time.time():
                 await self._end(session)
 
     @contextlib.asynccontextmanager
