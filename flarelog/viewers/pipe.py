@@ -42,7 +42,7 @@ class Pipe:
             return
         data, self._parts = memoryview(b"".join(self._parts)), []
         while data:
-            if not self._ready():
+            if self._waits and not self._poll.poll(0):
                 await self._writable()
             try:
                 data = data[os.write(self._fd, data[:TAKEN] if self._waits else data) :]
@@ -62,9 +62,6 @@ class Pipe:
     def closed(self) -> bool:
         """Whether the reader is gone, or a terminal was closed, which need not send a signal."""
         return any(events & (select.POLLERR | select.POLLHUP) for _, events in self._poll.poll(0))
-
-    def _ready(self) -> bool:
-        return not self._waits or bool(self._poll.poll(0))
 
     async def _writable(self) -> None:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()

@@ -66,27 +66,21 @@ class Flows:
         given = asked.get("streams")
         if not isinstance(given, list) or not 0 < len(given) <= MOST_TAILED:
             raise Refused(400, f"streams is a list of 1 to {MOST_TAILED} streams")
-        wanted = [stream(one) for one in given]
-        starts = [whole(one, "from") for one in given]
-        return await self._tailed(request, wanted, starts, [whole(one, "begun") for one in given])
+        return await self._tailed(request, [(stream(one), whole(one, "from"), whole(one, "begun")) for one in given])
 
     async def events(self, request: Request) -> Response:
         """A tail of one log, for curl: one event a row, whose id is the offset to resume at."""
         names, last = request.path_params, request.headers.get("last-event-id")
         wanted = StreamId(names["run"], names["site"], names["log"])
         start = offset({"from": last} if last is not None else request.query_params, "from")
-        return await self._tailed(request, [wanted], [start], [None], events=True)
+        return await self._tailed(request, [(wanted, start, None)], events=True)
 
     async def _tailed(
-        self,
-        request: Request,
-        wanted: Sequence[StreamId],
-        starts: Sequence[int | None],
-        begun: Sequence[int | None],
-        *,
-        events: bool = False,
+        self, request: Request, asked: Sequence[tuple[StreamId, int | None, int | None]], *, events: bool = False
     ) -> Response:
+        """A tail of *asked*: each a stream, where to begin (None: at its end), and when its log began, if known."""
         session = request.state.session
+        wanted, starts, begun = zip(*asked, strict=True)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "tail"))
             try:
