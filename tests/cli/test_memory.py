@@ -1,11 +1,17 @@
-"""A flarelog process gives memory that it has freed back to the system."""
+"""A flarelog process gives memory that it has freed back to the system.
+
+Each burst has a process of its own, because the arenas of a process depend on its earlier threads.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,60 +33,66 @@ def pieces_of(libc: ctypes.CDLL) -> list[int]:
     return pieces
 
 
-def given_back() -> int:
-    """The bytes that a few turns give back."""
-    before = resident()
-
-    async def turns() -> None:
-        tuning.give_memory_back()
-        for _ in range(30):
-            await asyncio.sleep(0)
-
-    asyncio.run(turns())
-    return before - resident()
-
-
-@pytest.fixture
-def libc(monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-    except OSError:
-        pytest.skip("only glibc keeps what is free, and gives it back when asked: run this on a Linux with glibc")
-    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
-        ctypes.c_void_p,
-        [ctypes.c_size_t],
-        [ctypes.c_void_p],
-    )
-    monkeypatch.setattr(tuning, "TRIM_EVERY", 0.0)
-    tuning.tune_memory()
-    return libc
-
-
-def test_what_a_burst_has_taken_goes_back_to_the_system(libc: ctypes.CDLL) -> None:
-    pieces = pieces_of(libc)
-    last = pieces.pop()  # the topmost piece, which keeps glibc from trimming the heap
+def below_a_piece(libc: ctypes.CDLL, given_back: Callable[[], None]) -> None:
+    """The topmost piece keeps glibc from trimming the heap."""
+    *pieces, last = pieces_of(libc)
     for piece in pieces:
         libc.free(piece)
-    given = given_back()
+    given_back()
     libc.free(last)
-    assert given > PIECES * PIECE // 2
 
 
-def test_so_does_what_another_thread_has_freed(libc: ctypes.CDLL) -> None:
+def in_another_thread(libc: ctypes.CDLL, given_back: Callable[[], None]) -> None:
+    """The thread keeps its arena."""
     has_freed, over = threading.Event(), threading.Event()
 
     def burst() -> None:
         for piece in pieces_of(libc):
             libc.free(piece)
         has_freed.set()
-        over.wait()  # the thread keeps its arena
+        over.wait()
 
-    threads = [threading.Thread(target=burst) for _ in range(2)]  # one for each arena
-    for thread in threads:
-        thread.start()
+    thread = threading.Thread(target=burst)
+    thread.start()
     has_freed.wait()
-    given = given_back()
+    given_back()
     over.set()
-    for thread in threads:
-        thread.join()
-    assert given > PIECES * PIECE // 2
+    thread.join()
+
+
+BURSTS = {burst.__name__: burst for burst in (below_a_piece, in_another_thread)}
+
+
+def play(burst: str) -> None:
+    """Print the bytes that a few turns of the event loop give back after *burst*."""
+    libc = ctypes.CDLL("libc.so.6")
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    tuning.TRIM_EVERY = 0.0
+    tuning.tune_memory()
+
+    async def turns() -> None:
+        tuning.give_memory_back()
+        for _ in range(30):
+            await asyncio.sleep(0)
+
+    def given_back() -> None:
+        before = resident()
+        asyncio.run(turns())
+        print(before - resident())
+
+    BURSTS[burst](libc, given_back)
+
+
+@pytest.mark.parametrize("burst", BURSTS)
+def test_what_a_burst_has_taken_goes_back_to_the_system(burst: str) -> None:
+    try:
+        ctypes.CDLL("libc.so.6")
+    except OSError:
+        pytest.skip("only glibc keeps what is free, and gives it back when asked: run this on a Linux with glibc")
+    run = subprocess.run([sys.executable, "-m", __name__, burst], stdout=subprocess.PIPE, check=True)
+    assert int(run.stdout) > PIECES * PIECE // 2
+
+
+if __name__ == "__main__":
+    play(*sys.argv[1:])
