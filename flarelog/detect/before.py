@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from flarelog.render.merge import LEAP
 from flarelog.render.rows import Line
 from flarelog.render.times import has_year, in_year_of
 
 BEFORE = 20  # lines that are kept
+NEVER = 1 << 63  # nanoseconds since 1970
 
 
 @dataclass(slots=True)
@@ -24,10 +26,12 @@ class Said:
 
 
 class Before:
-    """The latest ``BEFORE`` lines. *stamped* returns the time of a text at an offset."""
+    """The latest ``BEFORE`` lines. *stamped* returns the time of a text at an offset, *now* when that arrived."""
 
-    def __init__(self, stamped: Callable[[str, int], int | None]) -> None:
-        self._stamped = stamped
+    def __init__(
+        self, stamped: Callable[[str, int], int | None], now: Callable[[int], int] = lambda offset: NEVER
+    ) -> None:
+        self._stamped, self._now = stamped, now
         self._lines: deque[Said] = deque(maxlen=BEFORE)
 
     def __iter__(self) -> Iterator[Said]:
@@ -50,17 +54,28 @@ class Before:
         return line.time if line.time is not None else self._stamped(text, line.offset)
 
     def time(self, said: Said) -> int | None:
-        """The time of *said*: its own, else that of the nearest line before it that tells one."""
+        """The time of *said*: its own, else that of the nearest line before it that tells one. That line names another
+        time than its own if it is earlier than the one before it, or leaps ahead of that and of its arrival.
+        """
         lines = (said, *reversed(self._lines))
-        for number, each in enumerate(lines):
-            time = self._read(each).time
-            if time is None:
-                continue
-            if each.dated is not None:
-                return time
-            near = next((one.dated for one in lines[number + 1 :] if self._read(one).dated is not None), None)
-            return time if near is None else in_year_of(time, near)
-        return None
+        timed = (number for number, each in enumerate(lines) if self._read(each).time is not None)
+        near = next(timed, None)
+        if near is None:
+            return None
+        time, earlier = self._dated(lines, near), next(timed, None) if near else None
+        if earlier is None:
+            return time
+        before = self._dated(lines, earlier)
+        leaps = time - before > LEAP and time > self._now(said.line.offset)
+        return before if time < before or leaps else time
+
+    def _dated(self, lines: Sequence[Said], number: int) -> int:
+        """The time that line *number* tells, in the year of the nearest line before it that tells a year."""
+        time = lines[number].time or 0
+        if lines[number].dated is not None:
+            return time
+        near = next((one.dated for one in lines[number + 1 :] if self._read(one).dated is not None), None)
+        return time if near is None else in_year_of(time, near)
 
     def _read(self, said: Said) -> Said:
         if not said.read:

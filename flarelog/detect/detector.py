@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from flarelog.detect.aftermath import Aftermath
 from flarelog.detect.base import FACT, LOOKED, SHOWN, Fact, Finding, Signature, ends
-from flarelog.detect.before import BEFORE, Before, Said
+from flarelog.detect.before import BEFORE, NEVER, Before, Said
 from flarelog.detect.endings import ends_well, finishes
 from flarelog.detect.exceptions import told
 from flarelog.detect.found import CAUSES, NOTHING, Found, Key, Settled
@@ -56,6 +56,7 @@ class Detector:
         *,
         rank: Rank = lambda line: None,
         stamped: Callable[[str, int], int | None] = lambda text, offset: None,
+        now: Callable[[int], int] = lambda offset: NEVER,
         known: Settled = NOTHING,
         ends: Sequence[Exit] = (),
         came: Callable[[Line], tuple[int, int] | None] = lambda line: None,
@@ -63,7 +64,7 @@ class Detector:
         self.stream = stream
         self._table, self._rank = table, rank
         self._found = Found(known.found, known.more, ends)
-        self._before = Before(stamped)
+        self._before = Before(stamped, now)
         self._aftermath = Aftermath(self._found, self._before, known.left, known.on, known.steps, known.routine)
         self._silence = Silence(table.absences, ends, came)
         self._settled: Settled | None = None  # the state before the first of the open tracebacks

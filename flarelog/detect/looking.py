@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieving import Sieving
+from flarelog.render.times import order_of
 from flarelog.render.zones import Stamps, spoken
 
 LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are searched together
@@ -42,6 +44,7 @@ SHORT = 16 << 10  # bytes of a short line
 UNFINISHED = 64 << 10  # bytes of an unfinished line; a longer one is searched when it ends
 NEAR = 16 << 10  # bytes that mostly hold the ``BEFORE`` lines before an offset
 FAR, FAR_END = 24 << 20, 16 << 10  # bytes that are searched for long lines before an offset; bytes of each end of one
+PLACES, PLACE = 33, 4 << 10  # places where the order of days and months is looked for; bytes of each
 _TABLE = Table()
 
 
@@ -217,8 +220,9 @@ def _look(
         return
     stamps.learn(info.marks)
     stamps.came(info)
+    stamps.ask(partial(_day_first, info, read))
     seen = yield from _seen(progress, info, read, around, stamps, force=force, timed=False)
-    if stamps.doubted:  # a time is in an hour that clocks show twice: search again with the times of all lines
+    if stamps.doubted:  # a time depends on those of other lines: search again with the times of all lines
         seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
     found = _arrived(seen.found.found, progress, info.grown)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
@@ -227,6 +231,16 @@ def _look(
     progress.late = {key: each for key, each in found.items() if progress.settled.found.get(key) != each}
     progress.more = seen.found.more
     progress.told = digest_of(info, progress.findings)
+
+
+def _day_first(info: StreamInfo, read: Callable[[int, int], bytes]) -> bool | None:
+    """Whether days come before months in the dates of a log; None: PLACES lines all over it do not tell."""
+    for number in range(PLACES):
+        at = max(0, info.committed - PLACE) * number // (PLACES - 1)
+        data = read(min(PLACE, info.committed - at), at)
+        if (order := order_of(data[data.find(b"\n") + 1 :] if at else data)) is not None:
+            return order
+    return None
 
 
 def _arrived(found: Mapping[Key, Finding], progress: Progress, now: int) -> dict[Key, Finding]:
@@ -270,17 +284,18 @@ def _seen(
         _TABLE,
         rank=lambda line: ranks.rank(stream.key, line.offset, plain(line.text)),
         stamped=stamps.time,
+        now=stamps.now,
         known=progress.settled,
         ends=info.exits,
     )
-    sieved = bool(progress.plain) and not around.length and not progress.settled.left and _is_short(around.data)
+    sieved = bool(progress.plain) and not timed and not around.length and not progress.settled.left
     marks = () if around.length else info.marks
     lines = _Lines(
         progress,
         marks,
         around.before,
         detector,
-        sieved=sieved,
+        sieved=sieved and _is_short(around.data),
         end=end if around.length else None,
         times=_Times(progress, stamps, read) if timed else None,
     )

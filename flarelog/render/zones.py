@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -119,7 +119,7 @@ class Stamps:
         self._ends, self._arrivals = list[int](), list[int]()  # when the bytes before each end arrived, in nanoseconds
         self._zones, self._starts, self._learned = [zone], [0], False
         self.after: int | None = None  # the last time, in seconds
-        self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was
+        self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was in doubt
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
         self._zone = zone
         self._said: int | None = None  # the last time, in nanoseconds
@@ -141,6 +141,10 @@ class Stamps:
         earliest = accumulate((at for _, at in reversed(known)), min)  # later bytes arrived later
         self._ends, self._arrivals = [end for end, _ in known], [*earliest][::-1]
         self._begun = info.begun // 1000
+
+    def ask(self, search: Callable[[], bool | None]) -> None:
+        """Let *search* look in the whole log for the order of days and months, at most once."""
+        self._doubts = Doubts(self._doubts.day_first, search)
 
     def now(self, offset: int) -> int:
         """The time, in nanoseconds since 1970, by which the byte at *offset* had arrived."""
@@ -231,7 +235,7 @@ class Stamps:
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
         now, self._doubts.open = self.now(offset) if self._ends else self._now, False
         found, second = read(text, zone=self._offset, now=now, doubts=self._doubts)
-        self._like = _UNLIKE
+        self._like, self.doubted = _UNLIKE, self.doubted or self._doubts.open
         if found is not None:
             self.after = found // SECOND
             # Whether a year is the nearest one depends on the line's arrival.

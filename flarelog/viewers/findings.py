@@ -97,6 +97,7 @@ class Search(Consumer):
                     self._table,
                     rank=self._rank(stream),
                     stamped=clock.time,
+                    now=clock.now,
                     ends=self._ends(stream),
                     came=partial(self.came, stream),
                 )

@@ -82,8 +82,12 @@ def kept(progress: Progress) -> Progress:
 def expected(data: bytes) -> list[Finding]:
     """The findings of *data*, as ``flarelog findings`` searches."""
     ranks = RankChooser(RankChoice())
+    clock = stamps()
     return searched(
-        data, stamped=stamps().time, rank=lambda line: ranks.rank(str(STREAM), line.offset, plain(line.text))
+        data,
+        stamped=clock.time,
+        now=clock.now,
+        rank=lambda line: ranks.rank(str(STREAM), line.offset, plain(line.text)),
     )
 
 
@@ -293,6 +297,45 @@ def test_a_time_without_a_year_is_of_the_year_in_which_it_came() -> None:
     for _ in examine(progress, about, partial(part, data), stamps):
         pass
     assert [each.time for each in progress.findings] == [stamp("2025-10-25T00:20:00Z")]
+
+
+FULL_DISK = b"cp: No space left on device\n"
+MANY = b"".join(b"2026-10-25 08:00:01 INFO step %d\n" % n for n in range(4000))
+
+
+@pytest.mark.parametrize(
+    ("data", "time"),
+    [
+        pytest.param(b"13/10/2026 09:00:00 INFO up\n05/11/2026 10:00:05 ERROR " + FULL_DISK, "2026-11-05T10:00:05Z"),
+        pytest.param(b"05/11/2026 10:00:05 ERROR " + FULL_DISK + b"13/11/2026 09:00:00 up\n", "2026-11-05T10:00:05Z"),
+        pytest.param(
+            b"05/11/2025 10:00:00 INFO x\n" * 9000
+            + b"05/11/2025 10:00:05 ERROR "
+            + FULL_DISK
+            + b"13/11/2025 09:00:00 INFO x\n" * 9000,
+            "2025-11-05T10:00:05Z",
+        ),
+        pytest.param(
+            b"1792900801.586 0 step\n1792900802.586 1 step\n1792900803.586 " + FULL_DISK + b"1792900804.0 2 step\n",
+            "2026-10-25T04:00:03.586Z",
+        ),
+        pytest.param(
+            b"2026-10-25 08:00:00 INFO a\n2027-11-20 08:00:00 INFO not after\n"
+            + FULL_DISK
+            + b"2026-10-25 08:00:10 INFO x\n",
+            "2026-10-25T08:00:00Z",
+        ),
+        pytest.param(
+            b"2026-10-25 08:00:00 INFO a\n1970-01-01 00:00:05 INFO rtc reset\n"
+            + FULL_DISK
+            + b"2026-10-25 08:00:10 INFO x\n",
+            "2026-10-25T08:00:00Z",
+        ),
+        pytest.param(MANY + b"1970-01-01 00:00:05 INFO rtc reset\n" + FULL_DISK + MANY, "2026-10-25T08:00:01Z"),
+    ],
+)
+def test_a_finding_has_the_time_that_its_line_has_in_the_log(data: bytes, time: str) -> None:
+    assert [each.time for each in looked(Progress(), data, len(data)).findings] == [stamp(time)]
 
 
 def test_what_tells_no_time_keeps_that_at_which_it_came() -> None:
