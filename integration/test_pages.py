@@ -1,4 +1,9 @@
-"""Each page's blocks work when pasted in order into one shell, and print the output that the page shows."""
+"""Each block of a page is run, and prints what the page shows.
+
+Pasted in order into one shell are the blocks ``sh`` and ``python``. A block without a language is the output of the
+script before it. A script that would only distract a reader stands in a comment: ``<!-- sh``. Each other block is
+in one of the tables here, which say who reads it or why it cannot be run.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +12,136 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from bench import compare
+from bench import page as measured
 from flarelog.receiver.options import LISTEN
+from flarelog.security import access
+from flarelog.sources import consent
 from integration.harness.places import PATIENCE, free_address
-from tests.often import each
 
 TREE = Path(__file__).parent.parent
-PAGES = (
-    "README.md",
-    *(f"docs/{name}.md" for name in ("reading", "following", "findings", "run", "agent", "operating", "sites", "tls")),
-)
-ALL = ("README.md", "SECURITY.md", "CONTRIBUTING.md", *(str(page.relative_to(TREE)) for page in TREE.glob("docs/*.md")))
-READERS = "127.0.0.1:4722"  # the port for readers in docs/tls.md
+ALL = [
+    str(path.relative_to(TREE))
+    for where in ("*.md", "docs/**/*.md", "deploy/**/*.md", "integration/**/*.md")
+    for path in sorted(TREE.glob(where))
+]
+
+ADDRESSES = (LISTEN, "127.0.0.1:4722", "127.0.0.1:4780")
+"""The pages' addresses; a test replaces them by free ones, because another receiver may run here."""
+
+INSTEAD = {"make poc": "flarelog poc 2> /dev/null"}
+"""Scripts with such a word, and what is run in their place."""
+
+VARIES = {
+    "README.md": [r"(?<=4,194,304  4,194,304) +[1-9]\d*"],  # MISSES: 0 would mean that no site asked too early
+    "docs/following.md": [
+        *(r"[+-]\d+ ms", r"(?<=lost link )\d+ s"),
+        r"(?<=paused) +[1-9][\d,]+ +[1-9][\d,]+ +[1-9][\d,]+",  # how much is stored depends on how it was cut
+        r"(?<=paused: )[3-9],\d{3},\d{3}(?= bytes)",
+        r"(?<= 14) +\d+(?= +0)",  # bytes a second
+    ],
+    "docs/web.md": [r"(?<=#login=)\d{10}\.[\w-]{22}\.[0-9a-f]+"],
+}
+"""What differs from run to run, by page; every other figure is compared."""
+
+NOT_RUN = {
+    "README.md: python3 -m venv venv": "installs flarelog; .ci/run does it",
+    "docs/embedding.md: found = producer": "a fragment; test_embedding covers placeholder",
+    "docs/embedding.md: from flarelog.integrations.watching": "a fragment; test_embedding covers exited",
+    "docs/following.md: flarelog status job-1 --log-url": "the address is the reader's own; tests/test_placeholders.py",
+    "docs/internals.md: ROOT/RUN/SITE/LOG": "a list of files, not an output",
+    "docs/network.md: frontend https": "HAProxy's configuration; test_proxies covers the protocol",
+    "docs/network.md: flarelog sidecar": "the host is behind the load balancer above",
+    "docs/nvflare.md: pip install": "installs flarelog; .ci/run does it",
+    'docs/nvflare.md: {"format_version': "integration/nvflare/test_page.py follows these steps",
+    "docs/nvflare.md: nvflare job logs": "needs a running NVFlare; integration/nvflare covers it",
+    "docs/nvflare.md: export FLARELOG_RECEIVER=SERVER": "needs a running NVFlare; integration/nvflare covers it",
+    "docs/nvflare.md: from flarelog.integrations.nvflare": "needs an NVFlare job; integration/nvflare/test_jobs.py",
+    "docs/performance.md: make bench": "takes half an hour",
+    "docs/run.md: flarelog run --receiver HOST:PORT": "needs torchrun, Slurm and MPI; test_torchrun covers the first",
+    "integration/nvflare/README.md: FLARELOG_NVFLARE_MAIN": "fetches NVFlare's main branch",
+}
+"""The beginnings of blocks that a machine with Python alone cannot run, or that show no output, and the reason."""
+
+FILES: dict[str, Callable[[str], object]] = {"docs/sites.md": consent.load, "docs/tls.md": access.load}
+"""Who reads the ``toml`` blocks of a page."""
+
 MARK = "=== the next block"
-ELSEWHERE = ("pip install .", "make poc")  # .ci/run does these itself
+WRONG = "=== wrong usage"
+PRELUDE = f"""\
+sleep() {{ command sleep "$(($1 * 4))"; }}  # for starting processes, which take longer beside other tests
+trap 'case $? in 2 | 78 | 127) echo "{WRONG}: $BASH_COMMAND" >&2 ;; esac' ERR
+"""
 
 
-def blocks(page: str) -> list[tuple[str, str | None]]:
-    """Each script of *page* with the output shown below it, or None."""
-    found: list[tuple[str, str | None]] = []
-    for language, text in re.findall(r"^```(\w*)\n(.*?)^```", (TREE / page).read_text(), re.DOTALL | re.MULTILINE):
-        if language == "sh":
-            found.append((text, None))
-        elif not language and found:
-            found[-1] = (found[-1][0], text)
-    return [(script, shown) for script, shown in found if not any(word in script for word in ELSEWHERE)]
+class Block(NamedTuple):
+    page: str
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {self.text}"
+
+    @property
+    def why_not(self) -> str | None:
+        """The key in NOT_RUN."""
+        return next((begin for begin in NOT_RUN if str(self).startswith(begin)), None)
+
+
+class Shown(NamedTuple):
+    """A script, and the output that a page shows for it; None: the page shows none."""
+
+    script: str
+    output: str | None
+
+
+def blocks(page: str, text: str | None = None) -> list[Block]:
+    """All blocks of *page*, in order."""
+    text = (TREE / page).read_text() if text is None else text
+    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```$|^<!-- (sh)\n(.*?)^-->$", text, re.DOTALL | re.MULTILINE)
+    return [Block(page, shown or hidden, body or script) for shown, body, hidden, script in found]
+
+
+def scripts(of: list[Block]) -> tuple[list[Shown], list[str]]:
+    """The scripts among *of* with their outputs, and the blocks that nothing runs, reads or names."""
+    found: list[Shown] = []
+    unknown: list[str] = []
+    before = None
+    for block in of:
+        if block.why_not is not None:
+            before = None
+            continue
+        if block.language == "sh":
+            script = next((other for word, other in INSTEAD.items() if word in block.text), block.text)
+            found.append(Shown(script, None))
+        elif block.language == "python":
+            found.append(Shown(f"python -W error - <<'END'\n{block.text}END\n", None))
+        elif block.language == "" and before in ("sh", "python"):
+            found[-1] = found[-1]._replace(output=block.text)
+        elif block.language != "toml" or block.page not in FILES:
+            unknown.append(f"{block.page}: ```{block.language}\n{block.text}")
+        before = block.language
+    return found, unknown
+
+
+def masked(page: str, text: str) -> str:
+    """*text* without what varies; the columns of a table are as wide as their figures, so blanks then count as one."""
+    found = text
+    for pattern in VARIES.get(page, ()):
+        found = re.sub(pattern, " (varies)", found)
+    return text if found == text else re.sub(" +", " ", found)
 
 
 def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
-    # A sleep waits for starting processes, which takes longer beside other tests.
-    script = f'sleep() {{ command sleep "$(($1 * 4))"; }}\n{script}'
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with subprocess.Popen(
-        ["bash", "-c", script],
+        ["bash", "-c", PRELUDE + script],
         cwd=place,
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
@@ -58,23 +157,57 @@ def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(script, shell.returncode, said, talk)
 
 
-@pytest.mark.parametrize("page", each(PAGES, "README.md", "docs/reading.md", "docs/run.md", "docs/operating.md"))
+@pytest.mark.parametrize("page", [page for page in ALL if scripts(blocks(page))[0]])
 def test_a_pages_blocks_print_what_it_shows(page: str, tmp_path: Path) -> None:
     (tmp_path / "tests").symlink_to(TREE / "tests")
-    scripts = blocks(page)
-    # Only the ports differ from the page: another receiver may run here.
-    address = free_address()
-    script = f"\necho '{MARK}'\n".join(script for script, _ in scripts)
-    script = script.replace(LISTEN, address).replace(READERS, free_address())
-    done = run(f"export FLARELOG_LISTEN={address}\n{script}", tmp_path)
-    printed = done.stdout.split(f"{MARK}\n")
-    assert len(printed) == len(scripts), done.stderr
-    for (text, shown), said in zip(scripts, printed, strict=True):
-        assert shown is None or said == shown, f"{text}\n{done.stderr}"
-    assert "ERROR" not in done.stderr
-    assert "Traceback" not in done.stderr
+    pairs, _ = scripts(blocks(page))
+    script = f"\necho '{MARK}'\n".join(script for script, _ in pairs)
+    free = {address: free_address() for address in ADDRESSES}
+    for address in ADDRESSES:
+        script = script.replace(address, free[address])
+    done = run(f"export FLARELOG_LISTEN={free[LISTEN]}\n{script}", tmp_path)
+    output = done.stdout
+    for address in ADDRESSES:
+        output = output.replace(free[address], address)
+    printed = output.split(f"{MARK}\n")
+    assert len(printed) == len(pairs), done.stderr
+    for (text, shown), said in zip(pairs, printed, strict=True):
+        assert shown is None or masked(page, said) == masked(page, shown), f"{text}\n{done.stderr}"
+    assert WRONG not in done.stderr, done.stderr
+    assert "ERROR" not in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
     if page == "README.md":  # its first run ends with a receipt
         assert "sealed at offset" in done.stderr
+
+
+def test_each_block_is_run_or_in_a_table() -> None:
+    every = [block for page in ALL for block in blocks(page)]
+    unknown = [one for page in ALL for one in scripts(blocks(page))[1]]
+    assert unknown == [], "run it as sh, python or the output of the script before it, or say in NOT_RUN why not"
+    assert set(NOT_RUN) == {block.why_not for block in every} - {None}
+    assert set(FILES) == {block.page for block in every if block.language == "toml"}
+    for page, patterns in VARIES.items():
+        outputs = [output for _, output in scripts(blocks(page))[0] if output]
+        assert all(any(re.search(pattern, output) for output in outputs) for pattern in patterns), page
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```\nan output of nothing\n```\n", "```sh\ntrue\n```\n```text\n1\n```\n", "```toml\n[serve]\n```\n"],
+    ids=["output", "text", "file"],
+)
+def test_a_new_block_without_a_run_is_seen(text: str) -> None:
+    page = "docs/agent.md"
+    _, unknown = scripts(blocks(page, f"{(TREE / page).read_text()}\n{text}"))
+    assert len(unknown) == 1  # the first text is a second output of the page's script
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_a_file_that_a_page_shows_can_be_read(page: str, tmp_path: Path) -> None:
+    for block in blocks(page):
+        if block.language == "toml":
+            (tmp_path / "shown.toml").write_text(block.text)
+            FILES[page](str(tmp_path / "shown.toml"))
 
 
 @pytest.mark.parametrize("page", ALL)
@@ -103,15 +236,7 @@ def test_readme_fits_a_short_visit() -> None:
     assert len((TREE / "README.md").read_text().splitlines()) <= 160
 
 
-def test_the_table_is_the_pocs() -> None:
-    """Each figure is README's but MISSES, which varies; 0 would mean that nobody asked before the announcement."""
-    shown = (TREE / "README.md").read_text().split("`make poc` prints a table")[1].split("```")[1].splitlines()[1:]
-    poc = [sys.executable, "-m", "flarelog", "poc"]
-    done = subprocess.run(poc, capture_output=True, text=True, timeout=6 * PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    head, *sites = (line.split() for line in shown)
-    column = head.index("MISSES")
-    printed = [line.split() for line in done.stdout.splitlines()]
-    assert all(int(site.pop(column)) > 0 for site in printed[1:]), done.stdout
-    assert all(int(site.pop(column)) > 0 for site in sites), shown
-    assert printed == [head, *sites]
+def test_the_page_of_measurements_is_what_the_kept_results_make() -> None:
+    whole = measured.completed([one for one in compare.kept() if not one["quick"] and one.get("seconds")])
+    text = measured.PAGE.read_text()
+    assert text == measured.written(text, whole), "make bench-page"
