@@ -17,7 +17,6 @@ class Intruder:
     who: str
     holder: str
     claims: str
-    sentence: str  # of the receiver's refusal, as the intruder's sidecar logs it
     attempts: int = 0
     refused: int = 0  # refused attempts
     answer: str = ""  # to the last attempt
@@ -37,6 +36,6 @@ def intruders(sites: Sequence[str]) -> list[Intruder]:
     """Two intruders: a known name with a certificate of an unknown CA; and one of *sites* that claims to be another."""
     first, other = sites[0], sites[1] if len(sites) > 1 else "site-2"
     return [
-        Intruder(f"another CA's {first}", STRANGER, first, "does not know the CA that signed"),
-        Intruder(f"{first} as {other}", first, other, f"refuses: certificate '{first}' is of site"),
+        Intruder(f"another CA's {first}", STRANGER, first),
+        Intruder(f"{first} as {other}", first, other),
     ]

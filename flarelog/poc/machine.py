@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flarelog.client import Client
-from flarelog.errors import NOT_ALLOWED, TAKEN_OVER, CannotListen, TimedOut
-from flarelog.poc.answers import ANSWERS, RUN
+from flarelog.errors import NOT_ALLOWED, CannotListen, TimedOut
+from flarelog.model import Code
+from flarelog.poc.answers import ANSWERS, RUN, answers
 from flarelog.poc.options import PocOptions
 from flarelog.poc.proxy import Proxy
 
@@ -101,7 +102,8 @@ class Machine:
     async def fenced(self, name: str, process: asyncio.subprocess.Process) -> None:
         """Wait until a newer sidecar has fenced the older one of site *name*, which ends. Raises TimedOut."""
         await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} learns of it")
-        if process.returncode != NOT_ALLOWED or TAKEN_OVER not in self.talk_of(name):
+        told = {site for site, _ in answers(self.work, Code.FENCED)}
+        if process.returncode != NOT_ALLOWED or name not in told:
             raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
 
     async def spawn(self, log: Path, *arguments: object, pipes: bool = False) -> asyncio.subprocess.Process:

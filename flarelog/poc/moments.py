@@ -14,13 +14,14 @@ import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from flarelog.errors import TimedOut
+from flarelog.errors import NOT_ALLOWED, TimedOut
 from flarelog.model import Code
 from flarelog.poc.answers import answers
 from flarelog.poc.disk import BALLAST
 from flarelog.poc.intruders import FORGED, Intruder
 from flarelog.poc.machine import Machine
 from flarelog.poc.writer import LOSS
+from flarelog.security.tls import RENEWED, UNKNOWN_CA
 
 FROZEN = 1.5  # seconds that a process is frozen or a connection hangs
 UNNOTICED = 5.0  # seconds that a disk stays full at most, until a sidecar has got PAUSE
@@ -144,8 +145,8 @@ async def renew_certificates(machine: Machine, _: list[str]) -> None:
     """Renew the certificates. Open streams continue; later connections use the new certificates."""
 
     def renewed() -> list[int]:
-        new = [machine.talk_of(name).count("new connections use") for name in machine.sidecars]
-        return [*new, (machine.work / "receiver.log").read_text(errors="replace").count("new connections use")]
+        talks = [*map(machine.talk_of, machine.sidecars), (machine.work / "receiver.log").read_text(errors="replace")]
+        return [talk.count(RENEWED) for talk in talks]
 
     assert machine.certificates is not None
     before = renewed()
@@ -182,10 +183,11 @@ async def _try(machine: Machine, intruder: Intruder) -> None:
     process = await machine.run_sidecar(place, intruder.claims, intruder.holder, "--once")
 
     def answered() -> bool:
-        heard = talk.read_text(errors="replace")[before:]
-        lines = [line for line in heard.splitlines() if intruder.sentence in line]
-        intruder.answer = re.sub(r"^\S+ (WARNING|ERROR) |; retrying$", "", lines[0]) if lines else ""
-        return bool(lines) or process.returncode is not None
+        """Whether the certificate was refused, which ends no sidecar, or the process has ended."""
+        lines = re.findall(r"^\S+ (?:WARNING|ERROR) (.*?)(?:; retrying)?$", talk.read_text()[before:], re.MULTILINE)
+        unknown = next((line for line in lines if UNKNOWN_CA in line), "")
+        intruder.answer = lines[0] if lines and process.returncode == NOT_ALLOWED else unknown
+        return unknown != "" or process.returncode is not None
 
     with contextlib.suppress(TimedOut):
         await machine.until(answered, f"{intruder.who} gets an answer")

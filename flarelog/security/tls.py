@@ -41,6 +41,8 @@ PROBE = 3.0  # seconds for a handshake that is made to learn a reason
 T = TypeVar("T")
 
 TOO_EARLY = "it is not valid yet"
+UNKNOWN_CA = "it does not know the CA that signed"
+RENEWED = "new connections use"
 _REASONS = {
     "certificate has expired": "it has expired: request a new one",
     "certificate is not yet valid": f"{TOO_EARLY}: check this machine's clock, or wait",
@@ -54,7 +56,7 @@ _REASONS = {
 _ALERTS = {
     "CERTIFICATE_REQUIRED": "it requires a certificate: give --tls-cert and --tls-key, or connect to its"
     " port for readers with a token (serve --reader-listen)",
-    "UNKNOWN_CA": "it does not know the CA that signed {cert}",
+    "UNKNOWN_CA": f"{UNKNOWN_CA} {{cert}}",
     "CERTIFICATE_EXPIRED": "it says that {cert} has expired",
     "BAD_CERTIFICATE": "it does not accept {cert}",
     "CERTIFICATE_UNKNOWN": "it does not accept {cert}",
@@ -99,7 +101,7 @@ class Tls:
             if trouble is not None:
                 log.error("the certificates %s, but %s; the old certificates stay in use", happened, trouble)
             else:
-                log.info("the certificates %s: new connections use %s", happened, self.cert or self.ca)
+                log.info("the certificates %s: %s %s", happened, RENEWED, self.cert or self.ca)
 
         return Watched(tuple(filter(None, (self.ca, self.cert, self.key, self.crl))), load, said)
 
