@@ -45,6 +45,7 @@ from flarelog.wire.uplink import Gone, Stream, Unanswered
 
 log = logging.getLogger(__name__)
 
+LOST = "the receiver lost"
 _MARKS = 64  # marks that are sent at a time
 
 
@@ -244,9 +245,9 @@ class Log:
             delivery.learned(shown=bool(record))
         if lost := delivery.producer.went_backwards - backwards:
             log.warning(
-                "%s: the receiver lost %d bytes that it had acknowledged; the producer resends what its files still"
+                "%s: %s %d bytes that it had acknowledged; the producer resends what its files still"
                 " hold from offset %d",
-                self._named, lost, self.acked,
+                self._named, LOST, lost, self.acked,
             )  # fmt: skip
 
     async def _sent(self, stream: Stream) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from flarelog.extents import extents
 from flarelog.model import Gap, Generation
+from flarelog.sender.log import LOST
 from flarelog.stores.local.journal import Journal, replay
 from integration.harness.incarnations import NOBODY, PATIENCE, End, Kills
 from integration.harness.places import SITE, append, difference, free_address, lines, noise
@@ -283,7 +284,7 @@ def of_the_sidecar(play: Play) -> None:
     play.comes_to_its_end()
     play.drains()
     play.is_complete()
-    assert "has lost" not in play.sidecar.said(), play.sidecar
+    assert LOST not in play.sidecar.said(), play.sidecar
 
 
 def with_a_checkpoint(play: Play) -> None:
@@ -348,7 +349,7 @@ def of_the_receiver(play: Play) -> None:
     aside = [path.read_bytes() for path in site.held.glob(".spoilt.log.quarantine.*") if path.suffix != ".old-journal"]
     assert [data for data in aside if data] == [spoilt], aside
     for line in play.sidecar.said().splitlines():
-        assert "has lost" not in line or "spoilt.log" in line, line
+        assert LOST not in line or "spoilt.log" in line, line
 
 
 def in_memory(play: Play) -> None:
