@@ -6,16 +6,20 @@ Each test ends with a check of both ends (``Receiver.holds``): the stored file h
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from flarelog.poc import answers
 from integration.harness.places import (
     LOG,
     RUN,
@@ -35,6 +39,7 @@ from integration.harness.places import (
 from tests.often import table
 
 HEAD, TAIL, AFTER, NEXT = lines(300), lines(40, 300), lines(40, 340), lines(200, 1000)
+LONGEST_AFTER = 7  # attempts after which the delays grow no more
 DURABILITY = pytest.mark.parametrize("durability", ["disk", pytest.param("memory", marks=pytest.mark.soak)])
 
 
@@ -647,6 +652,29 @@ def test_a_run_that_is_announced_late_is_complete_and_no_error_is_said(place: Pl
     receiver.holds(HEAD + TAIL)
     quiet(sidecar)
     assert sidecar.records()[0]["misses"] >= 4
+
+
+def test_an_announced_run_has_its_first_bytes_within_seconds(place: Place) -> None:
+    """Its sidecar has waited until its attempts were as far apart as they ever are."""
+    counted, run = place.directory / "answers", answers.RUN
+    command = (sys.executable, "-m", "flarelog.poc.answers", str(counted))
+    receiver = place.serve("--announced-runs-only", plain=command, FLARELOG_LOG_LEVEL="debug")
+    logs = [f"{number}.log" for number in range(3)]
+    for log in logs:
+        append(place.root / log, HEAD)
+    sidecar = place.sidecar(receiver, run=run)
+
+    def refused() -> int:
+        missed = (json.loads(line) for line in counted.read_text().splitlines())
+        return Counter(one["log"] for one in missed if one["code"] == "EXECUTION_EXCEPTION").most_common(1)[0][1]
+
+    until(lambda: refused() >= LONGEST_AFTER, "its attempts are far apart")
+    assert place.call("run-start", run, "--receiver", receiver.address).ends() == 0
+    begun = time.monotonic()
+    for log in logs:
+        until(lambda: receiver.stored(log, run=run) == HEAD, f"{log} is there")  # noqa: B023
+    assert time.monotonic() - begun < 4.0  # 2 s, and what a loaded machine needs
+    quiet(sidecar)
 
 
 def test_an_announced_run_is_still_known_after_a_restart(place: Place) -> None:

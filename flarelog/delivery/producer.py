@@ -90,9 +90,10 @@ TRANSITIONS: dict[tuple[State, Code | Event], State] = {
 class DeliveryOptions:
     """How a stream is delivered. Raises InvalidOption."""
 
-    max_misses: int = 12  # misses before the first OK; with the delays below they span at least 30 s
+    max_misses: int = 24  # misses before the first OK; with the delays below they span at least 30 s
     first_delay: float = 0.1  # seconds, after the first miss or lost connection; doubles with each further one
     max_delay: float = 5.0  # seconds
+    max_miss_delay: float = 2.0  # seconds; a run that was announced is to send its first bytes within 3 s
     window: int = 32 << 20  # bytes that may be unacknowledged
     max_chunk: int = MAX_CHUNK  # bytes
     max_refusals: int = 8  # HOLE or CORRUPT in a row without progress, before the stream is given up
@@ -110,6 +111,12 @@ class DeliveryOptions:
     def delay(self, failures: int) -> float:
         """Seconds to wait after a failed attempt that had *failures* failures before it."""
         return delay(failures, self.first_delay, self.max_delay)
+
+    def miss_delay(self, failures: int, chance: float) -> float:
+        """Seconds to wait after a miss, at least three quarters of the longest delay. *chance*: from 0 to 1, random,
+        because the sites of a run often begin to wait at the same moment.
+        """
+        return delay(failures, self.first_delay, self.max_miss_delay) * (0.75 + chance / 4)
 
 
 class Producer:

@@ -3,7 +3,7 @@ and the backoff between two attempts.
 
 Laws that hold here: a lost connection is not an answer, and the link reconnects for as long as the sidecar is wanted;
 an error that many logs meet is logged once in a while, not once a log; an answer of the receiver to one log counts for
-all.
+all. So one log alone asks often whether the run is announced: a thousand sites with a hundred logs each may wait.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ class Link:
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # replaced each time that the receiver answers
+        self._scouted = False  # whether a log waits to ask soon whether the run is announced
         self._asking = asyncio.Lock()
         self._asked: asyncio.Task[dict[StreamId, StreamInfo]] | None = None  # a request for the record, not yet made
         self._asks: set[asyncio.Task[dict[StreamId, StreamInfo]]] = set()
@@ -255,22 +256,29 @@ class Link:
         """Sleep before the next attempt, of *stream* or of the record: *trouble* ended this one, after *failures*
         failures.
 
-        After a lost connection the sleep ends early when the receiver answers another log.
+        After a lost connection or a miss, the sleep ends early when the receiver accepts another log.
         """
         delivery = self._options.delivery
         answered = self._answered  # taken now, so that an answer before the wait counts as well
         self.trouble = str(trouble)
         await self._say(trouble, stream)
         # Jitter spreads the reconnects of sidecars that lost one receiver together.
-        apart = random.uniform(0, delivery.first_delay)  # noqa: S311  not a secret
-        seconds = delivery.delay(failures) + apart
-        if not isinstance(trouble, Lost):
+        chance = random.random()  # noqa: S311  not a secret
+        seconds = delivery.delay(failures) + chance * delivery.first_delay
+        if not isinstance(trouble, Lost | Miss):
             await asyncio.sleep(seconds)
             return
-        await asyncio.sleep(delivery.first_delay)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds - delivery.first_delay):
-                await answered.wait()
+        scout = isinstance(trouble, Miss) and not self._scouted
+        if scout:
+            self._scouted, seconds = True, delivery.miss_delay(failures, chance)
+        try:
+            await asyncio.sleep(min(seconds, delivery.first_delay))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds - delivery.first_delay):
+                    await answered.wait()
+        finally:
+            if scout:
+                self._scouted = False
 
     def answers(self, epoch: int) -> None:
         """Note that the receiver has answered an Open: all logs that lost their connection retry now."""

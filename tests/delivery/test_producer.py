@@ -156,6 +156,15 @@ def test_no_miss_is_allowed_when_none_is_wanted() -> None:
 def test_by_default_a_receiver_may_be_half_a_minute_late() -> None:
     options = DeliveryOptions()
     assert sum(map(options.delay, range(options.max_misses))) >= 30
+    assert sum(options.miss_delay(miss, 0.0) for miss in range(options.max_misses)) >= 30
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_a_run_that_was_announced_is_asked_for_within_two_seconds(chance: float) -> None:
+    options = DeliveryOptions()
+    delays = [options.miss_delay(miss, chance) for miss in range(options.max_misses)]
+    assert max(delays) <= 2.0
+    assert delays == sorted(delays)
 
 
 def test_lost_connections_and_pauses_are_no_misses() -> None:

@@ -122,7 +122,7 @@ def test_another_process_of_the_receiver_is_looked_for_at_once_and_not_for_ever(
 def test_a_miss_is_told_from_what_people_are_to_hear_of() -> None:
     delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
     delivery.open(ME, 0, 0, 0.0, 0.0)
-    with pytest.raises(Miss, match="miss 1 of 12"):
+    with pytest.raises(Miss, match="miss 1 of 24"):
         delivery.heard(held(b"", code=Code.EXECUTION_EXCEPTION), 0.0)
     delivery.open(ME, 0, 0, 0.0, 0.0)
     with pytest.raises(Again, match="tells it to wait at offset 0: because"):

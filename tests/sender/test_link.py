@@ -11,7 +11,7 @@ import pytest
 from pytest_mock import MockerFixture
 
 from flarelog.delivery.producer import DeliveryOptions
-from flarelog.delivery.sending import Again, Lost
+from flarelog.delivery.sending import Again, Lost, Miss
 from flarelog.errors import NotAllowed
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sender.link import Link
@@ -152,3 +152,18 @@ def test_a_connection_that_fails_in_turns_is_told_of_once(
         "no connection to 127.0.0.1:1: Connection reset by peer; retrying",
         "r/s/a.log: its source cannot be read: Permission denied; retrying",
     ]
+
+
+def test_one_log_alone_asks_often_whether_the_run_is_announced_and_the_others_follow_it(tmp_path: Path) -> None:
+    async def go() -> None:
+        delivery = DeliveryOptions(first_delay=0.0001, max_delay=1000.0, max_miss_delay=0.0001)
+        link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), delivery=delivery))
+        scout, follower = (asyncio.create_task(link.pause(Miss("not here"), 60)) for _ in range(2))
+        await scout
+        await link.pause(Miss("not here"), 60)  # the next one to ask
+        assert not follower.done()
+        link.answers(1)
+        await follower
+        await link.close()
+
+    asyncio.run(go())
