@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pty
+import resource
 import signal
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from integration.harness.places import FLARELOG, Place, append, until
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 CASES = [case for case in json.loads((DATA / "render.json").read_text()) if case["kind"] == "view"]
+TRAINED = sorted((DATA / "train").glob("*.log"))
 BAR = b"".join(b"\rtrain: %3d%%|##|" % percentage for percentage in range(101)) + b"\nend\n"
 
 
@@ -53,6 +55,44 @@ def test_a_bar_in_a_pipe(tmp_path: Path) -> None:
     assert lines == ["train:   1%|##|", *(f"train: {n:3}%|##|" for n in range(10, 101, 10)), "end"]
     assert view(tmp_path / "a.log", "--bars", "off").stdout == b"train: 100%|##|\nend\n"
     assert view("--bars=off", stdin=BAR).stdout == b"train: 100%|##|\nend\n"
+
+
+CRI = b"2026-11-20T08:00:00.5Z stdout F step %d\n2026-11-20T08:00:01.5Z stderr P a part, \n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(pytest.param(path.read_bytes() * (1 + (1 << 19) // path.stat().st_size), id=path.stem) for path in TRAINED),
+        pytest.param(b"".join(CRI % n for n in range(6_000)) + b"2026-11-20T08:00:02Z stderr F end\n", id="cri"),
+        pytest.param(b"2026-11-20 08:00:00 begin\n" + b"no time\n" * 60_000 + b"no end", id="an-early-time"),
+        pytest.param(b"\x1b[31mred\n" + b"still red\n" * 60_000, id="a-colour-from-the-beginning"),
+        pytest.param(b"begin\n" + b"\0" * (1 << 19) + b"\nend\n", id="a-long-line"),
+        pytest.param("Größe\n".encode("utf-16") * 60_000, id="another-encoding"),
+        pytest.param(gzip.compress(os.urandom(1 << 19).hex(" ", 40).encode().replace(b" ", b"\n")), id="packed"),
+    ],
+)
+def test_the_last_lines_of_a_large_file_are_those_of_the_whole(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(data)
+    whole = view(path, "-o", "json").stdout.splitlines()
+    for number in (0, 1, 3, 100):
+        shown, wanted = view(path, "-o", "json", "-n", str(number)).stdout.splitlines(), whole[len(whole) - number :]
+        # A level that goes on from a line that is not shown is not known.
+        for one, other in zip(map(json.loads, shown), map(json.loads, wanted), strict=True):
+            assert one.items() <= other.items()
+            assert other.items() - one.items() <= {("severity_text", "ERROR"), ("severity_number", 17)}
+
+
+def test_the_last_lines_of_a_large_file_cost_no_more_than_those_of_a_small_one(tmp_path: Path) -> None:
+    line, path = b"2026-11-20 08:00:00 INFO step 1: loss 0.7\n", tmp_path / "a.log"
+    path.write_bytes(line * 1_500_000)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    printed = view(path, "-o", "json", "-n", "3").stdout.splitlines()
+    assert [json.loads(each)["offset"] for each in printed] == [len(line) * n for n in range(1_499_997, 1_500_000)]
+    assert (
+        resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2.0
+    )  # seconds of CPU; a minute for all lines
 
 
 def test_files_of_one_log_are_read_on_as_one_and_others_are_not(tmp_path: Path) -> None:

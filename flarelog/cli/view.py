@@ -35,8 +35,11 @@ from flarelog.render.times import order_of, unread
 from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.console import Enough, Label, summary
+from flarelog.viewers.ends import is_sure
 
 PIECE = 64 << 10  # bytes read or unpacked at once: as lines they may take a hundred times as much memory
+END = 64 << 10  # bytes at a file's end that are read first, where only its last lines are wanted
+END_MOST = 64 << 20  # bytes; a file whose last lines need more is read from its beginning
 QUIET = 0.1  # seconds without a byte before complete lines are shown
 ENCODINGS = "utf-16, utf-16-le or shift-jis"  # examples
 SANE = 946_684_800_000_000_000  # nanoseconds since 1970: archives without times give their files earlier ones
@@ -277,10 +280,18 @@ class _View:
         renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
         begins, labels = self._begun[number]
         marked: dict[str, str] = {}  # the encoding that a file's byte order mark tells
-        for path in self._logs[number]:
+        log, start = self._logs[number], 0
+        if self._tail is not None and self._choice.everything and not self._by_time and self._encoding is None:
+            start, plain = self._last_lines(log[-1])
+        if start:
+            log = log[-1:]
+            renderer.jump(start)
+            renderer.decide(plain)
+        for path in log:
             begins.append(size)
             labels.append(Label(name, {"log.file.path": legible(path)}, begin=size))
-            for piece in self._decoded(path):
+            size += start
+            for piece in self._decoded(path, start):
                 now = time.monotonic()
                 if piece is not None:
                     if self._encoding is None and size == begins[-1] and (told := _told_by_mark(piece)):
@@ -301,9 +312,28 @@ class _View:
         for note in summary(renderer.replaced if everything else 0, name):
             click.echo(note, err=True)
 
-    def _decoded(self, path: str) -> Iterator[bytes | None]:
-        """The contents of *path* as UTF-8 with surrogates, which the renderer replaces."""
-        pieces = _pieces(path, self._troubles)
+    def _last_lines(self, path: str) -> tuple[int, bool]:
+        """The offset in *path* from which the last lines can be drawn, and whether it has no framing; 0: the whole file
+        is needed.
+        """
+        if path == "-" or not os.path.isfile(path):
+            return 0, False
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            fd, new = file.fileno(), partial(self._lines.renderer, self._form)
+            end, head, first, window = os.fstat(fd).st_size, os.pread(fd, END, 0), new(), END
+            first.feed(head)
+            other = head[:2] == b"\x1f\x8b" or _unpacks(head) or _told_by_mark(head)
+            while first.decided and not other and window <= min(end // 2, END_MOST):
+                data = os.pread(fd, window, end - window)
+                start = data.find(b"\n") + 1
+                if start and is_sure(new(), end - window + start, data[start:], self._tail or 0, first.plain):
+                    return end - window + start, first.plain
+                window *= 4
+        return 0, False
+
+    def _decoded(self, path: str, start: int = 0) -> Iterator[bytes | None]:
+        """The contents of *path* from *start* as UTF-8 with surrogates, which the renderer replaces."""
+        pieces = _pieces(path, self._troubles, start)
         if self._encoding is None:
             yield from pieces
             return
@@ -402,8 +432,10 @@ def _told_by_mark(first: bytes) -> str:
     return "utf-16" if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ""
 
 
-def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
-    """The contents of *path*, unpacked; None when no more bytes come for now."""
+def _pieces(path: str, troubles: _Troubles, start: int = 0) -> Iterator[bytes | None]:
+    """The contents of *path*, unpacked; None when no more bytes come for now. *start*: the offset to begin at, in a
+    regular file that is not packed.
+    """
     if path == "-" and sys.stdin is None:
         troubles.say(path, "stdin is closed")
         return
@@ -418,6 +450,10 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
         troubles.say(path, "this is a directory: name a file")
         return
     try:
+        if start:
+            os.lseek(file, start, os.SEEK_SET)
+            yield from _read(file)
+            return
         pieces = _read(file)
         first = next((piece for piece in pieces if piece), b"")
         if first[:2] == b"\x1f\x8b":

@@ -13,15 +13,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from flarelog.errors import FlarelogError, NotFound, Unreadable
-from flarelog.late import late
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
-from flarelog.render.rows import WINDOW, Note
-from flarelog.render.sgr import RESETS
 from flarelog.text import several
 from flarelog.values import changed
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
+from flarelog.viewers.ends import TAIL_MORE, is_sure
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.retry import Retry
@@ -35,8 +33,6 @@ HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left 
 SLICE = 64 << 10  # bytes of one stream that are shown before the display is drained
 WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beyond the usual cost of a log
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
-TAIL_MORE = WINDOW  # extra lines that are read: as many rows as a cursor can reach
-_COLOUR = late(rb"\x1b\[[0-9;:]*m")
 LEFT_OUT = Unreadable, NotFound  # the errors of one log alone: the log is damaged, or was removed
 
 
@@ -258,7 +254,7 @@ class Reading:
                 plain = head.plain if head.decided else None
             far = start == earlier or each.first - start >= TAIL_MOST
             earlier = start
-            if self._is_sure(start, data, tail, plain):
+            if is_sure(view.new(), start, data, tail, plain):
                 break
             if far:  # a growing log must show something soon
                 start = 0 if each.over else start
@@ -267,24 +263,6 @@ class Reading:
         if start:
             each.flow = self._flow(each.info, start, tail, each.first, over=each.over, plain=plain)
             each.received = start
-
-    def _is_sure(self, start: int, data: bytes, tail: int, plain: bool | None) -> bool:
-        """Whether the last *tail* lines of *data*, which begins at *start*, are those of the whole log."""
-        moves = b"\x1b" in data or b"\x9b" in data
-        if not moves and plain is None:
-            return data.count(b"\n") >= tail + WINDOW
-        renderer = self.view.new()
-        renderer.jump(start)
-        if plain is not None:
-            renderer.decide(plain)
-        lines = [line for line in renderer.feed(data) + renderer.close() if not isinstance(line, Note)]
-        before, shown = lines[: max(0, len(lines) - tail)], lines[max(0, len(lines) - tail) :]
-        if sum(not line.bar for line in before) < WINDOW:  # a cursor may go back to lines that were not read
-            return False
-        end = data.find(b"\n", max(0, before[-1].offset - start))
-        if moves and _COLOUR.search(data) and not any(each in data[: max(0, end)] for each in RESETS):
-            return False  # a colour may continue from bytes that were not read
-        return {line.stream for line in shown} <= {line.stream for line in before}
 
     async def line_start(self, stream: StreamId, end: int, lines: int) -> int:
         """The offset where the last *lines* lines before *end* begin; at most TAIL_MOST bytes back."""
