@@ -4,12 +4,15 @@ delay each other.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
+from flarelog.locks import take
 from flarelog.sender.agent import RUNS_A_CONNECTION
 from integration.harness.places import SITE, Place, Program, Receiver, free_address, noise, until
 
@@ -267,3 +270,63 @@ def test_bytes_that_follow_a_rename_of_the_directory_are_in_the_run_of_its_name(
     # Nobody can tell whether the last bytes under the old name were all seen.
     assert program.stop() == (6 if new.name == "b" else 0), program.talk()
     assert receiver.stored("log.txt", run="a") == (b"begin\n" if new.name == "b" else b"begin\nlater\n")
+
+
+# --- spools of flarelog run
+
+
+def left_spool(place: Place, receiver: str, run: str, *args: str) -> Path:
+    """The spool of a ``flarelog run`` that was killed with all its processes, after its command's first line."""
+    spool = place.root / run / SITE / "run"
+    command = ("sh", "-c", f"echo {run}; sleep 1000")
+    program = place.start(
+        *("run", "--receiver", receiver, "--run", run, "--site", SITE, "--spool", str(place.root), *args, "--"),
+        *command,
+        X="1",
+    )
+    until(lambda: run in (spool / "stdout.log").read_text(), lambda: program.talk())
+    for path in Path("/proc").glob("[0-9]*/cmdline"):  # its own name for the run is in no other test
+        with contextlib.suppress(OSError):
+            if f"\0{run}\0".encode() in path.read_bytes():
+                os.kill(int(path.parent.name), signal.SIGKILL)
+    program.process.wait()
+    return spool
+
+
+def test_the_spool_of_a_killed_flarelog_run_is_sent_and_removed(place: Place) -> None:
+    address, run = free_address(), f"killed-{os.getpid()}"
+    spool = left_spool(place, address, run)
+    wrote(place, "job", b"of a run\n")
+    receiver = place.serve(listen=address)
+    program = agent(place, receiver, "--idle", "3")
+    until(lambda: not spool.exists(), lambda: program.talk())
+    assert receiver.stored("stdout.log", run=run) == f"{run}\n".encode()
+    assert sorted(receiver.streams(run)) == [f"{SITE}/stderr.log", f"{SITE}/stdout.log"]
+    sealed(receiver, "job", b"of a run\n")
+    assert program.stop() == 0, program.talk()
+    assert not (place.root / run).exists()
+
+
+def test_an_agent_that_sends_once_sends_left_spools_alone_and_none_that_is_in_use(place: Place) -> None:
+    receiver, run = place.serve(), f"once-{os.getpid()}"
+    spool = left_spool(place, free_address(), run)
+    lock = os.open(spool / ".run.lock", os.O_RDWR)
+    assert take(lock)
+    assert agent(place, receiver, "--once").ends() == 0
+    assert spool.exists()
+    os.close(lock)
+    program = agent(place, receiver, "--once")
+    assert program.ends() == 0, program.talk()
+    assert receiver.stored("stdout.log", run=run) == f"{run}\n".encode()
+    assert not spool.exists()
+
+
+def test_a_left_spool_of_another_site_stays_and_is_named(place: Place) -> None:
+    receiver, run = place.serve(), f"other-{os.getpid()}"
+    spool = left_spool(place, free_address(), run)
+    program = place.start(
+        *("agent", "--receiver", receiver.address, "--site", "rome", "--root", str(place.root), "--once")
+    )
+    program.says(f"{spool} is not sent: it is a spool of site {SITE}")
+    program.ends()
+    assert spool.exists()

@@ -9,7 +9,8 @@ import click
 
 from flarelog.cli.options import Access, asks, option, tls_options
 from flarelog.cli.running import checked, run
-from flarelog.cli.sending import receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.spools import LeftSpools
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
@@ -17,7 +18,8 @@ from flarelog.sender.outcome import worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
-from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
+from flarelog.values import changed
 
 
 @click.command
@@ -48,6 +50,8 @@ def command(
     A run is a directory whose path --run-from describes. The run begins with its first log. It is over when nothing in
     it has changed for --idle seconds, or when its directory has gone: then its logs are sealed. A later byte resumes
     the run. --include and --exclude compare paths under the run's directory.
+
+    A spool that a `flarelog run --spool ROOT` of this site left when it was killed is sent as well, and removed.
 
     A run whose logs are sealed has not ended: other sites may send more of it. `flarelog run-end RUN` ends it for all
     sites. Until then `follow` goes on and the run counts against the receiver's --max-runs.
@@ -83,6 +87,19 @@ def command(
     def wanted(address: str, run_id: str, of_run: Wanted) -> SidecarOptions:
         return sidecar(address, run_id, site, of_run, tls=tls, others=len(receivers) > 1, started=started)
 
+    def spool(directory: str) -> SourceOptions:
+        given = {name: value for name, value in source.keywords.items() if name not in PART}
+        return partial(source.func, **given)(directory, include=("**",), exclude=HIDDEN, sites=consents)
+
+    def targets(run_id: str, of_spool: Wanted) -> list[SidecarOptions]:
+        return [changed(wanted(address, run_id, of_spool), once=True, state=None) for address in receivers]
+
     logs = checked(lambda: source(root, sites=consents))
-    agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])
-    sys.exit(worst(run(until_stopped("agent", lambda: list(agents)))))
+    once = bool(sidecar.keywords.get("once"))
+
+    def make() -> list[Sender[int]]:
+        spools = LeftSpools(root, site, spool, targets, once=once)
+        made = [Agent(logs, options, partial(wanted, address), others=spools.any) for address in receivers]
+        return [*made, spools]
+
+    sys.exit(worst(run(until_stopped("agent", make))))

@@ -23,6 +23,7 @@ from flarelog.cli.sending import (
     site_policy_option,
     until_stopped,
 )
+from flarelog.cli.spools import removed
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, USAGE
 from flarelog.locks import give_the_word, has_the_word
@@ -32,16 +33,14 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome, worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.consent import in_force
-from flarelog.sources.files.patterns import HIDDEN, SourceOptions
+from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
 from flarelog.sources.files.unmatched import left_out
 from flarelog.sources.process import names as spools
 from flarelog.sources.spool import Stored
-from flarelog.text import several
 
 T = TypeVar("T")
 STDOUT = 1
-_SOME = ("include", "exclude", "start_at", "ignore_older")  # what sends a part of a directory
-_ELSEWHERE = (*_SOME, "once", "state", "drain_limit")
+_ELSEWHERE = (*PART, "once", "state", "drain_limit")
 # Options of the call, not of the sending.
 _NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "output", "until_stdin_ends", "only_check")
 
@@ -152,8 +151,8 @@ def command(
         checked(lambda: demand(context))
         click.echo(json.dumps(words(context, (*_NOT_HOW, *_ELSEWHERE))))
         return
-    if remove_spool and (not all_files or any(map(is_flag, _SOME))):
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in _SOME)
+    if remove_spool and (not all_files or any(map(is_flag, PART))):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in PART)
         raise click.UsageError(f"--remove-spool needs --all-files, and none of {options}: a spool is sent whole")
     locks = _held(root) if remove_spool else []
     tune_memory()
@@ -179,14 +178,9 @@ def command(
                 whose = {"receiver": target.receiver, "run": run_id, "site": site}
                 click.echo(json.dumps({**whose, "log": None, "error": sentence}))
     code = worst(outcome.exit_code for outcome in outcomes)
-    if locks and code in (OK, GAPS):
-        if kept := left_out(logs):
-            say(f"flarelog: {root} is kept: the site's policy leaves out {several(len(kept), 'file')}")
-            sys.exit(FAILED)
-        if hidden := spools.hidden_files(root):
-            say(f"flarelog: {root} is kept: hidden files are not sent, such as {hidden[0]}")
-            sys.exit(FAILED)
-        spools.remove(root)
+    if locks and code in (OK, GAPS) and (why := removed(root, logs)):
+        say(f"flarelog: {why}")
+        sys.exit(FAILED)
     sys.exit(OK if accept_gaps and code == GAPS else code)
 
 

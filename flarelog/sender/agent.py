@@ -71,10 +71,18 @@ class AgentOptions:
 
 class Agent:
     """Sends the runs that *source* finds to one receiver. *sidecar* makes the options of a run from its name and its
-    source.
+    source. *others*: whether something else below the root is sent.
     """
 
-    def __init__(self, source: Wanted, options: AgentOptions, sidecar: Callable[[str, Wanted], SidecarOptions]) -> None:
+    def __init__(
+        self,
+        source: Wanted,
+        options: AgentOptions,
+        sidecar: Callable[[str, Wanted], SidecarOptions],
+        *,
+        others: bool = False,
+    ) -> None:
+        self._others = others
         self._sidecar, sample = sidecar, sidecar("run", source)
         self._source = choose.runs(source, options.run_from, state=sample.state)
         self._once, self._limit = sample.once, sample.drain_limit
@@ -139,7 +147,7 @@ class Agent:
             await channels.close()
         if not self._any and missing:
             raise NotFound(f"--root {self._source.root} does not exist; nothing was sent")
-        if not self._any and self._once and not self._said:
+        if not self._any and self._once and not self._said and not self._others:
             why = await asyncio.to_thread(self._source.unmatched)
             what = f"--root {self._source.root} has no log in a directory of a run"
             raise NotFound(f"{what}{f': {why}' if why else ''}; nothing was sent")

@@ -17,6 +17,7 @@ from flarelog.sources.redaction.mask import Rules
 from flarelog.sources.spool import Stored, log_of
 from flarelog.values import changed, frozen
 
+PART = ("include", "exclude", "start_at", "ignore_older")  # the options that send a part of a directory
 HIDDEN = (".*", ".*/**", "**/.*/**")  # hidden files, and files in hidden directories: no user expects them to be sent
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),

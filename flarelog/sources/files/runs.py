@@ -17,6 +17,7 @@ from flarelog.sources.files.identity import sight
 from flarelog.sources.files.patterns import SourceOptions, below
 from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
+from flarelog.sources.process.names import lock_name
 from flarelog.text import several
 from flarelog.values import changed
 
@@ -152,7 +153,10 @@ class Directories:
             wanted = changed(self._wanted if run in self._earliest else later, root=str(path), goes=True)
             if self._own is not None and path in self._own.parents:
                 wanted = wanted.without(str(self._own))
-            runs[run] = wanted, contents(path, wanted.matches)
+            seen, spools = contents(path, wanted.matches)
+            for spool in spools:
+                wanted = wanted.without(spool)
+            runs[run] = wanted, seen
         return runs, troubles
 
     def unmatched(self) -> str:
@@ -180,15 +184,22 @@ def _expression(part: str) -> re.Pattern[str]:
     return re.compile("".join(pieces.get(each) or re.escape(each) for each in re.split(r"(\{run\}|\*)", part)))
 
 
-def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
-    """A snapshot of the files below *directory* whose relative paths *matches* takes; unreadable ones count."""
+def contents(directory: Path, matches: Callable[[str], bool]) -> tuple[Contents, list[str]]:
+    """A snapshot of the files below *directory* whose relative paths *matches* takes; unreadable ones count. And the
+    spools of flarelog run there, whose files do not count: they are sent in a way of their own.
+    """
     files = size = newest = 0
+    spools: list[str] = []
 
     def unseen(error: OSError) -> None:
         nonlocal files
         files += isinstance(error, PermissionError)
 
-    for at, _, names in os.walk(directory, onerror=unseen):
+    for at, below_it, names in os.walk(directory, onerror=unseen):
+        if lock_name(os.path.basename(at)) in names:
+            below_it.clear()
+            spools.append(at)
+            continue
         place = os.path.relpath(at, directory)
         for name in names:
             if not matches(name if place == "." else f"{place}/{name}"):
@@ -199,4 +210,4 @@ def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
                 unseen(error)
                 continue
             files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)
-    return Contents(files, size, newest)
+    return Contents(files, size, newest), spools

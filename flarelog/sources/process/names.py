@@ -7,6 +7,7 @@ commands of one name are two logs.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -116,7 +117,7 @@ def hold(base: str, log: str, *, apart: bool, logs: Callable[[str], Collection[s
         named = log if number == 1 else f"{log or 'run'}-{number}"
         key = _key(named)
         root = os.path.join(base, key) if apart else base
-        held = os.path.join(root, _lock_name(key))
+        held = os.path.join(root, lock_name(key))
         make_directory(root, 0o700)
         try:
             lock = _lock(held)
@@ -167,7 +168,8 @@ def spooled_log(log: str) -> str:
     return log_of(log)
 
 
-def _lock_name(key: str) -> str:
+def lock_name(key: str) -> str:
+    """The name of the lock in the directory of the spool *key*."""
     return f".{key}.lock"
 
 
@@ -195,7 +197,7 @@ def _locks_beside(place: Place, *, apart: bool) -> Iterator[str]:
     root = os.path.abspath(place.root)
     own = os.path.join(root, os.path.basename(place.held))
     roots = [root]
-    if apart or _claim(os.path.join(root, _lock_name(os.path.basename(root)))).apart:  # of the command around this one
+    if apart or _claim(os.path.join(root, lock_name(os.path.basename(root)))).apart:  # of the command around this one
         above = os.path.dirname(root)
         roots = [os.path.join(above, name) for name in os.listdir(above)]
     for directory in roots:
@@ -234,7 +236,7 @@ def left_beside(place: Place, log: str) -> Iterator[Place]:
         found = {name: int(number[1] or 1) for name in os.listdir(base) if (number := numbered.fullmatch(name))}
         for name in sorted(found, key=found.__getitem__):
             root = os.path.join(base, name)
-            held = os.path.join(root, _lock_name(name))
+            held = os.path.join(root, lock_name(name))
             if root == place.root or _claim(held).name != log:
                 continue
             with contextlib.suppress(OSError):  # it goes at this moment
@@ -245,6 +247,24 @@ def left_beside(place: Place, log: str) -> Iterator[Place]:
                     yield Place(root, log if found[name] == 1 else f"{log or 'run'}-{found[name]}", held, lock)
                 finally:
                     os.close(lock)
+
+
+@frozen
+class Spool:
+    """A spool in a directory of spools: RUN/SITE/NAME."""
+
+    run: str
+    site: str
+    root: str
+
+
+def spools(base: str) -> Iterator[Spool]:
+    """The spools that commands of ``flarelog run`` made in *base*, and may still write."""
+    for lock in sorted(glob.iglob(os.path.join(glob.escape(base), "*", "*", "*", ".*.lock"))):
+        root = os.path.dirname(lock)
+        if os.path.basename(lock) == lock_name(os.path.basename(root)):
+            site = os.path.dirname(root)
+            yield Spool(os.path.basename(os.path.dirname(site)), os.path.basename(site), root)
 
 
 def lock_all(root: str) -> list[int]:

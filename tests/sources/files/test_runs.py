@@ -200,8 +200,8 @@ def test_contents_are_those_of_the_logs(tmp_path: Path) -> None:
     (tmp_path / "deep" / "model.pt").write_text("much")
     (tmp_path / "gone.log").symlink_to("nowhere")
     newest = max((tmp_path / name).stat().st_mtime_ns for name in ("a.log", "deep/b.log"))
-    assert contents(tmp_path, lambda path: path.endswith(".log")) == Contents(2, 8, newest)
-    assert contents(tmp_path, lambda path: path == "deep/b.log").size == 3
+    assert contents(tmp_path, lambda path: path.endswith(".log")) == (Contents(2, 8, newest), [])
+    assert contents(tmp_path, lambda path: path == "deep/b.log")[0].size == 3
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o000])
@@ -211,7 +211,7 @@ def test_a_run_has_contents_though_they_cannot_be_looked_at(tmp_path: Path, mode
     (tmp_path / "deep" / "b.log").write_text("123")
     with unprivileged():
         (tmp_path / "deep").chmod(mode)
-        assert contents(tmp_path, lambda _: True) == Contents(1, 0, 0)
+        assert contents(tmp_path, lambda _: True) == (Contents(1, 0, 0), [])
         (tmp_path / "deep").chmod(0o700)
 
 
@@ -240,3 +240,17 @@ def test_a_hidden_directory_is_no_run_unless_the_pattern_has_its_dot(tmp_path: P
     assert RunPattern("path:{run}/**").find(str(tmp_path)) == ({"jobs": tmp_path / "jobs"}, [])
     assert RunPattern("path:*/{run}/**").find(str(tmp_path)) == ({"one": tmp_path / "jobs/one"}, [])
     assert RunPattern("path:.site/{run}").find(str(tmp_path)) == ({"two": tmp_path / ".site/two"}, [])
+
+
+def test_the_files_of_a_spool_are_no_logs_of_a_run(tmp_path: Path) -> None:
+    root = tmp_path / "job-1" / "oslo" / "run"
+    root.mkdir(parents=True)
+    for name in ("stdout.log", ".run.lock"):
+        (root / name).write_bytes(b"one\n")
+    (tmp_path / "job-1" / "other.log").write_bytes(b"two\n")
+    found = Directories(RunPattern("path:{run}/**"), SourceOptions(str(tmp_path))).look()
+    assert found is not None
+    ((wanted, seen),) = found[0].values()
+    assert (seen.files, seen.size) == (1, 4)
+    assert wanted.matches("other.log")
+    assert not wanted.matches("oslo/run/stdout.log")
