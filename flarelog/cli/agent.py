@@ -80,7 +80,8 @@ def command(
     tune_memory()
     more_descriptors()
     options = checked(agent)
-    tls = checked(access.tls)
+    checked(access.demand)
+    tls = access.tls()
 
     started = of_process()
 

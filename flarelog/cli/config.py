@@ -7,6 +7,7 @@ import sys
 import click
 
 from flarelog.cli.config_file import check as look
+from flarelog.cli.options import READ
 from flarelog.cli.running import checked
 from flarelog.errors import CONFIGURATION
 from flarelog.text import legible, several
@@ -37,7 +38,7 @@ def command() -> None:
 
 
 @command.command
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=READ)
 @click.pass_context
 def check(context: click.Context, file: str) -> None:
     """Name each unknown key, wrong value, contradiction and exposed secret in FILE, with its line.

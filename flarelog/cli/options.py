@@ -107,9 +107,13 @@ class Spelled(click.Choice):  # type: ignore[type-arg]  # of click 8.1 it takes 
         return super().convert(self._also.get(str(value).lower(), value), param, ctx)
 
 
+READ = click.Path(readable=False)
+"""A file that the command reads. The command itself reports why it cannot, with what to do, and ends with 78 or 5: with
+2 as click, a supervisor would take an unreadable key for a wrong option.
+"""
 _PATHS = {
-    "any": click.Path(readable=False),  # the command itself reports an unreadable path, with what to do
-    "file": click.Path(dir_okay=False),
+    "any": READ,
+    "file": READ,
     "directory": click.Path(file_okay=False),
     "existing": click.Path(exists=True, file_okay=False),
 }
@@ -365,6 +369,13 @@ class Access:
         """The TLS options given; None if there are none. Raises InvalidOption."""
         return self.named() if any(self.named.keywords.values()) else None
 
+    def demand(self) -> None:
+        """Read the files. Raises InvalidOption, NotAllowed."""
+        if (tls := self.tls()) is not None:
+            tls.check("client")
+        if self.token_file:
+            _token(self.token_file)
+
     def client(self, receiver: str, token: str | None = None) -> Client:
         """A client of *receiver*; *token*: another user's, instead of this one's. Raises InvalidOption, NotAllowed."""
         with importing():
@@ -412,7 +423,7 @@ def _pasted(context: click.Context, names: Collection[str]) -> Iterator[str]:
 def client_options(command: F) -> F:
     """Add ``tls_options``, ``--token-file`` and ``--proxy``; *access* holds all of them."""
     text = "File with a token for the receiver's second port (serve --reader-listen)."
-    return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(proxy_option(command)))
+    return tls_options(option("--token-file", type=READ, help=text)(proxy_option(command)))
 
 
 proxy_option = option("--proxy", default="", metavar="URL|off", help=PROXY)

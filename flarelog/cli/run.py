@@ -13,6 +13,7 @@ from functools import partial
 import click
 
 from flarelog.cli.options import (
+    READ,
     Access,
     asks,
     complete_file,
@@ -56,7 +57,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
 @option(
     "--site-policy",
     multiple=True,
-    type=click.Path(dir_okay=False),
+    type=READ,
     help="TOML file that limits what leaves the site. Repeatable.",
 )
 @tls_options

@@ -9,10 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-import click
-
 from flarelog.cli.notify import Service
-from flarelog.cli.options import option
+from flarelog.cli.options import READ, option
 from flarelog.cli.running import ignore_stops, on_end_of_stdin, on_hangup, on_stop
 from flarelog.cli.tuning import give_memory_back
 
@@ -32,7 +30,7 @@ site_option = option("--site", required=True, help="Name of the site.")
 site_policy_option = option(
     "--site-policy",
     multiple=True,
-    type=click.Path(dir_okay=False),
+    type=READ,
     help="TOML file: which files may leave the site. Repeatable. Adds to the variable's files (':' between).",
 )
 

@@ -12,7 +12,7 @@ import click
 
 from flarelog.cli.beside import Beside
 from flarelog.cli.notify import Service
-from flarelog.cli.options import Access, Whole, asks, option, tls_options
+from flarelog.cli.options import READ, Access, Whole, asks, option, tls_options
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
@@ -56,13 +56,13 @@ from flarelog.stores.base import Durability, Store
 @tls_options
 @option(
     "--tls-crl",
-    type=click.Path(dir_okay=False),
+    type=READ,
     help="PEM file with the CA's revocation lists. Revoked peers are disconnected within 5 s.",
 )
 @option(
     "--policy",
     "policy_file",
-    type=click.Path(dir_okay=False),
+    type=READ,
     help="TOML file that grants roles. By default a certificate pushes as its site; OU=reader reads.",
 )
 @option(

@@ -76,6 +76,7 @@ def command(
     store, receiver = one_source(click.get_current_context(), store, receiver)
     if receiver is not None:
         checked(partial(receiver_address, receiver))
+        checked(access.demand)
     checked(installed)
     tell = checked(lambda: click.get_current_context().with_resource(ready_file(ready_path)))
     run(_serve(options, store, receiver or "", access, tell, until_stdin_ends=until_stdin_ends))
