@@ -108,11 +108,12 @@ class Spelled(click.Choice):  # type: ignore[type-arg]  # of click 8.1 it takes 
 
 
 READ = click.Path(readable=False)
+READ.name = "file"  # in a help
 """A file that the command reads. The command itself reports why it cannot, with what to do, and ends with 78 or 5: with
 2 as click, a supervisor would take an unreadable key for a wrong option.
 """
 _PATHS = {
-    "any": READ,
+    "any": click.Path(readable=False),  # the command itself reports an unreadable path, with what to do
     "file": READ,
     "directory": click.Path(file_okay=False),
     "existing": click.Path(exists=True, file_okay=False),
@@ -373,8 +374,14 @@ class Access:
         """Read the files. Raises InvalidOption, NotAllowed."""
         if (tls := self.tls()) is not None:
             tls.check("client")
-        if self.token_file:
-            _token(self.token_file)
+        self._token()
+
+    def _token(self) -> str:
+        if not self.token_file:
+            return ""
+        from flarelog.security.tokens import read_token
+
+        return read_token(self.token_file)
 
     def client(self, receiver: str, token: str | None = None) -> Client:
         """A client of *receiver*; *token*: another user's, instead of this one's. Raises InvalidOption, NotAllowed."""
@@ -385,11 +392,7 @@ class Access:
         if tls is not None and token is not None:
             # The port that takes certificates ignores tokens: any token would read with this end's certificate.
             tls = replace(tls, cert="", key="")
-        if token is None and self.token_file:
-            from flarelog.security.tokens import read_token
-
-            token = read_token(self.token_file)
-        return Client(receiver, tls=tls, token=token or "", proxy=self.proxy)
+        return Client(receiver, tls=tls, token=self._token() if token is None else token, proxy=self.proxy)
 
 
 def tls_options(command: F) -> F:
