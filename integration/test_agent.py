@@ -278,7 +278,7 @@ def test_bytes_that_follow_a_rename_of_the_directory_are_in_the_run_of_its_name(
 def left_spool(place: Place, receiver: str, run: str, *args: str) -> Path:
     """The spool of a ``flarelog run`` that was killed with all its processes, after its command's first line."""
     spool = place.root / run / SITE / "run"
-    command = ("sh", "-c", f"echo {run}; sleep 1000")
+    command = ("sh", "-c", 'echo "$0"; while :; do sleep 0.2; done', run)
     program = place.start(
         *("run", "--receiver", receiver, "--run", run, "--site", SITE, "--spool", str(place.root), *args, "--"),
         *command,
@@ -290,6 +290,8 @@ def left_spool(place: Place, receiver: str, run: str, *args: str) -> Path:
             if f"\0{run}\0".encode() in path.read_bytes():
                 os.kill(int(path.parent.name), signal.SIGKILL)
     program.process.wait()
+    with open(spool / ".run.lock", "rb") as lock:
+        until(lambda: take(lock.fileno()), "all its processes are gone")
     return spool
 
 
@@ -310,11 +312,10 @@ def test_the_spool_of_a_killed_flarelog_run_is_sent_and_removed(place: Place) ->
 def test_an_agent_that_sends_once_sends_left_spools_alone_and_none_that_is_in_use(place: Place) -> None:
     receiver, run = place.serve(), f"once-{os.getpid()}"
     spool = left_spool(place, free_address(), run)
-    lock = os.open(spool / ".run.lock", os.O_RDWR)
-    assert take(lock)
-    assert agent(place, receiver, "--once").ends() == 0
-    assert spool.exists()
-    os.close(lock)
+    with open(spool / ".run.lock", "rb") as lock:
+        assert take(lock.fileno())
+        assert agent(place, receiver, "--once").ends() == 0
+        assert spool.exists()
     program = agent(place, receiver, "--once")
     assert program.ends() == 0, program.talk()
     assert receiver.stored("stdout.log", run=run) == f"{run}\n".encode()
