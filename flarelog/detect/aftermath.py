@@ -25,10 +25,10 @@ from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.meant import AT_ANY_LEVEL, DISPENSABLE, WARNED_OF
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import OURS, SIGNATURES
-from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.model import MAX_OFFSET
+from flarelog.render.tracebacks import MOST
 
-AFTER = TRACEBACK  # lines behind a finding that are read
+AFTER = MOST  # lines behind a finding that are read
 NEAR = 5  # lines behind a failure in which a program says that it recovers
 ROUTINE = 200  # shapes of routine lines that are kept
 ON = 10  # lines of progress that clear a failure which may come from another program's end

@@ -24,12 +24,13 @@ from flarelog.detect.meant import ENDED, doubted, is_handled, is_meant
 from flarelog.detect.silence import Lack, Silence
 from flarelog.detect.speaking import goes_on, is_message, without_nothing
 from flarelog.detect.table import OURS, Table
-from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks, folded
+from flarelog.detect.tracebacks import Traceback, Tracebacks, folded
 from flarelog.exit_marks import Exit
 from flarelog.model import StreamId
 from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
+from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible
 
 STATES, ROWS = 8, WINDOW  # states of one redrawn row; redrawn rows at once
@@ -171,7 +172,7 @@ class Detector:
     def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
         last = next((each for each in reversed(self._before) if each.line.stream == line.stream), None)
         before = last.text if last is not None else ""
-        begins = hit and BEGINS in text
+        begins = hit and TRACEBACK in text
         said = Said(line, text)
         time = self._before.time(said) if begins else None
         if begins and last is not None and level_of(before) is Level.WARNING:

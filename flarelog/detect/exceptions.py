@@ -10,14 +10,15 @@ from flarelog.detect.base import CAUSE, FACT, LOOKED, PART, PROGRAM, RELAYS, STO
 from flarelog.detect.going_on import is_of_a_part
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
-from flarelog.detect.tracebacks import BEGINS, Traceback, only_reports
+from flarelog.detect.tracebacks import Traceback, only_reports
 from flarelog.late import late
 from flarelog.render.levels import Level, level_of
+from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible
 
 TRACEBACK_ROOT = signature(
     "python.traceback",
-    BEGINS,
+    TRACEBACK,
     "",
     "A Python program ended with an exception, or reported one.",
     "The last line of the traceback is the exception, the frame above it the place.",

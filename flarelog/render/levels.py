@@ -360,12 +360,6 @@ def _shape(text: str) -> bytes:
     return text.encode(errors="replace").translate(_DIGITS)
 
 
-def _is_low(text: str) -> bool:
-    """Whether *text* is a JSON object with a level below ERROR, which wins over a traceback quoted in it."""
-    found = _in_object(text) if text[0] == "{" else _in_object_after_names(text)
-    return (found or Level.ERROR) < Level.ERROR
-
-
 class Levels:
     """The levels of one log's lines, fed in order; a container's log has one instance a stream."""
 
@@ -378,7 +372,7 @@ class Levels:
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: unknown."""
         self.begins = self.within = False
-        if TRACEBACK in text and not _is_low(text) and self._tracebacks.begins(text):
+        if TRACEBACK in text and self._tracebacks.begins(text):
             return self._begun()
         if self._tracebacks.open and self._tracebacks.goes_on(text):
             self.within = True

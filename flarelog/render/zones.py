@@ -212,7 +212,7 @@ class Stamps:
             said = time if time is not None else said
             if TRACEBACK in text:
                 # Most loggers write their prefix before the first line alone.
-                self._tracebacks.begins(text if time is None else TRACEBACK)
+                self._tracebacks.begins(text if time is None else text[text.index(TRACEBACK) :])
             part, last = -1 if bar or end == offset else offset, time
             out.append(new(Line, (offset, end, text, stream, time, bar)))
         self._said = said

@@ -369,6 +369,39 @@ def test_what_logging_says_of_a_call_that_failed_is_an_error_to_its_end(prefix: 
     assert levels.of(f"{prefix}  of it") is None
 
 
+@together(
+    "block",
+    [
+        [
+            "\u256d\u2500\u2500 Traceback (most recent call last) \u2500\u2500\u256e",
+            "\u2502 /app/train.py:8 in main  \u2502",
+            "\u2570\u2500\u2500\u2500\u2500\u256f",
+            "ValueError: bad",
+        ],
+        [
+            "Traceback (most recent call last):",
+            '  File "train.py", line 2, in main',
+            "RuntimeError: Caught KeyError in DataLoader worker process 0.",
+            "Original Traceback (most recent call last):",
+            '  File "worker.py", line 3, in _loop',
+            "KeyError: 5",
+        ],
+        [
+            "2026-11-20 08:00:00 INFO Traceback (most recent call last):",
+            '  File "a.py", line 1, in f',
+            "    2026-11-20 08:00:00 INFO in f",
+            "ValueError: bad",
+        ],
+    ],
+    ids=["a-box", "of-a-worker", "in-a-message"],
+)
+def test_each_form_of_a_traceback_is_an_error_to_its_end(block: list[str]) -> None:
+    levels = Levels()
+    assert {levels.of(text) for text in block} == {Level.ERROR}
+    assert levels.within
+    assert levels.of("step 2") is None
+
+
 def test_a_console_with_colours_shows_levels_and_leaves_colours_of_a_log_as_they_are() -> None:
     texts = ["INFO a", "WARNING b", "  of b", "\x1b[32mERROR\x1b[0m c", "ERROR d", "e"]
     lines = [*(Line(n, n + 1, text) for n, text in enumerate(texts)), Note.at(9, "an ERROR", {})]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from flarelog.render.merge import Blocks, LiveKeys, Merge, by_time, stored_keys
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
-from flarelog.render.tracebacks import TRACEBACK as BEGINS
 from flarelog.render.tracebacks import before_traceback
 from tests.often import tried
 from tests.rows import together
 
 NOON = 1_795_176_000  # 2026-11-20T12:00:00Z
+BEGINS = "Traceback (most recent call last):"
 
 
 def line(text: str, at: float | None = None) -> Line:
@@ -291,7 +291,9 @@ def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:
         (f"[rank0]:   + Exception Group {BEGINS}", "[rank0]: "),
         (f"  |   | {BEGINS}", ""),
         (f"   | {BEGINS}", " "),
-        (f"a  | b  + {BEGINS} {BEGINS}", "a  | b"),
+        (f"a  | b  + {BEGINS}", "a  | b"),
+        (f"it was a {BEGINS} x", None),
+        ("  \u256d\u2500\u2500\u2500 Traceback (most recent call last) \u2500\u256e", "  "),
         (f"  + Exception Group Exception Group {BEGINS}", "  + Exception Group "),
         ("Traceback (most recent call last)", None),
         ("", None),
