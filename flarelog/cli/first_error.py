@@ -45,7 +45,8 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key)
     view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
     table = Table()
-    known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=kept(table))
+    keep = None if choice.level else kept(table)
+    known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=keep)
     reading = Reading(asked.origin(), chosen, known, _once(), ordered=True)
     looking = LineSearch(reading, view, around, ranks)
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
@@ -78,7 +79,7 @@ async def _awaited(looking: LineSearch, ranks: RankChooser) -> None:
     """Follow the logs until an error is there, or the run has ended. Raises FlarelogError, OSError."""
     reading, display = looking.reading, looking.display
     display.pipe = Pipe(sys.stdout.fileno())
-    if display.errors:
+    if not display.wanted:
         display.failed = lambda: any(not one.well for info in reading.infos for one in info.exits)
     await Follow(reading, display, ranks=ranks).run()
 

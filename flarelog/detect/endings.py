@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flarelog.detect.going_on import HEAD, is_of_a_part
 from flarelog.late import late
-from flarelog.render.levels import Level, level_of
+from flarelog.render.levels import is_error
 
 STEPS = 2  # steps before words of an end that make them credible
 
@@ -28,7 +28,7 @@ def finishes(text: str, steps: int = STEPS) -> bool:
     """
     head = text[:HEAD]
     small = head.lower()
-    if not any(word in small for word in _ENDED_WORDS) or (level_of(head) or Level.INFO) >= Level.ERROR:
+    if not any(word in small for word in _ENDED_WORDS) or is_error(head):
         return False
     found = _FINISHED.search(head) or _ENDED.search(head)
     if found is None or found[0] == _ANY_END or (steps < STEPS and _TRAINED.search(head) is None):

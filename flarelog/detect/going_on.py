@@ -13,7 +13,7 @@ from zlib import crc32
 from flarelog.detect.base import LOOKED, sieved, words
 from flarelog.detect.speaking import goes_on
 from flarelog.late import late
-from flarelog.render.levels import Level, level_of
+from flarelog.render.levels import Level, is_error, level_of
 from flarelog.render.meters import is_bar
 
 HEAD = 400  # characters of a line that are searched
@@ -167,7 +167,7 @@ def gets_over(text: str) -> bool:
     retries, does without, or has succeeded.
     """
     head = text[:HEAD]
-    if (level_of(head) or Level.INFO) >= Level.ERROR:
+    if is_error(head):
         return False
     return goes_on(head) or (_OVER.search(head) is not None and _NOT_OVER.search(head) is None)
 

@@ -19,7 +19,7 @@ from flarelog.detect.going_on import (
     starts_shell,
 )
 from flarelog.detect.speaking import denied, is_retried, is_skipped, only_speaks
-from flarelog.render.levels import Level, level_of
+from flarelog.render.levels import Level, is_error, level_of
 
 WARNED_OF = frozenset(
     words(
@@ -80,7 +80,7 @@ def _skips(text: str, before: Sequence[str]) -> bool:
     for each, one in items:
         if one is None or one[1] != item[1] or one[0] >= item[0]:
             continue
-        bad = (level_of(each) or Level.INFO) >= Level.ERROR
+        bad = is_error(each)
         if failed and not bad:
             return True
         failed = failed or bad

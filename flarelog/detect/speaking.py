@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from flarelog.detect.base import LOOKED, sieved
 from flarelog.late import late
-from flarelog.render.levels import Level, level_of
+from flarelog.render.levels import Level, is_error, level_of
 
 BEFORE, BEHIND = 160, 40  # characters before and behind the trouble that are searched
 
@@ -206,7 +206,6 @@ def without_nothing(text: str) -> str:
     """
     if _LISTED.match(text) is not None or _COMMIT.match(text) is not None:
         return ""
-    level = level_of(text)
-    if (level is None or level < Level.ERROR) and _PASSED.search(text[-BEFORE:]) is not None:
+    if not is_error(text) and _PASSED.search(text[-BEFORE:]) is not None:
         return ""
     return _NOTHING.sub("\\g<before>\0", text)

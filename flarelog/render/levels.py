@@ -81,7 +81,7 @@ _VALUES = {
 }
 # Without a leading \b: the search of a pattern that begins with letters can skip to them.
 _CAPITALS = late(
-    rf"(?:{_WORD})(?!\w|\.\w)|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
+    rf"(?:{_WORD})(?!\w|\.\w|: 0\s*(?:$|[,;|)\]]))|(?:TRAC|DEBU|ERRO|FATA|PANI)(?=\[\d)"
     r"|(?:TRC|VRB|DBG|INF|PNC)(?:(?<=[\dMZ] \w{3})(?=[ \]])|(?<=\[\w{3})(?=\] ))"
 )
 _TABBED = late(r"[^\t]{8,40}\t(debug|info|warn|error|dpanic|panic|fatal)\t")  # zap's console, behind its time
@@ -150,7 +150,7 @@ _SAID = late(
     rf"(?P<named>warning|warn|error|fatal|critical|info|debug):\s(?!{_FIGURE}))"
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
-    rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|\bException|\bError(?!:\s?{_FIGURE})):"
+    rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|(?:\b|_)Exception|(?:\b|_)Error(?!:\s{{0,4}}{_FIGURE})):"
     r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )"  # Java's level; elsewhere the word is medical
     r"|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
@@ -208,6 +208,26 @@ def _may_say(head: str) -> bool:
             )
         )
     )
+
+
+# Each line whose own level is ERROR or worse holds one of these: a sieve can go first.
+ERRORS = (
+    *("ERR", "Err", "err", "FATA", "Fata", "fata", "CRIT", "Crit", "crit", "PANI", "Pani", "pani", "PNC", "FTL"),
+    *("ALERT", "Alert", "alert", "EMERG", "Emerg", "emerg", "SEVERE", "Severe", "severe", "everity"),
+    *('"level":5', '"level":6', '"level": 5', '"level": 6', '"level" :', '"PRIORITY"'),
+    *('"s":"E', '"s":"F', '"s": "E', '"s": "F', '"s" :'),
+    *(f"<{digit}" for digit in _DIGIT),  # syslog's priorities
+    *(f"{letter}{after}" for letter in "EFC" for after in (*_DIGIT, " ", "]", "/")),
+    *("EE)", " A ", " A/", "fail:", "FAIL", "Traceback (most recent call last):", "xception", "Segmentation fault"),
+    *("core dumped", "Out of memory", "terminat", "corrupt", "alloc():", "free():", "chunk():", "***", "ssertion"),
+    *("what():", "llegal ins"),
+)
+
+
+def is_error(text: str) -> bool:
+    """Whether the line *text*, without colours, is an error: its own level is ERROR or worse."""
+    level = level_of(text)
+    return level is not None and level >= Level.ERROR
 
 
 def level_of(text: str) -> Level | None:

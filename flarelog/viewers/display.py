@@ -9,9 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidOption
-from flarelog.late import late
 from flarelog.model import StreamId
-from flarelog.render.levels import Level, level_of
 from flarelog.render.rows import Line, Note
 from flarelog.text import some
 from flarelog.viewers.console import Console, Label
@@ -24,35 +22,6 @@ if TYPE_CHECKING:  # only a display with notes needs it
 
 # Colours of names, for dark and for light backgrounds; red and yellow mean trouble.
 STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")
-
-SETTLED = 1.0  # seconds without a line, after which a traceback at the end of a log is whole
-
-ERROR = late(
-    r"Traceback \(most recent call last\):"
-    r"|\b(?:ERROR|CRITICAL|FATAL|PANIC|ERR|FTL)\b(?!: 0\b)"
-    r"|(?:[A-Za-z_.]|\b)(?:(?<![A-Za-z])Error:(?!\s*[\d.]+(?:\s*$|[,;]))|(?<=[A-Za-z])Error:|Exception:)"
-    r"|(?:^|[\]:] ?)panic: (?!(?:true|false|on|off|yes|no|none|null|\d+)\s*$)"
-    r"|^error: |[:\]] (?:error: |fatal: )(?![-+\d.])|:error\] "
-    r"|\[(?:error\]|crit\]|critical\]|alert\]|emerg\]|fatal\])| panicked at "
-    r"|\bError in .{1,200}? ?: |(?:: E |: F )[\w./]{1,80}\.(?:cc|cpp|cu|h):\d"
-    r"|\"severityNumber\":\s?(?:1[789]|2[0-4])\b|\blevel=(?:err|error|fatal|panic)\b"
-    r"|\"level\":\s?\"(?:error|fatal|panic|dpanic|critical)\"|\"level\":[56]0\b"
-    # Spelled out, as ": E " is: a sieve keeps the lines that contain one of these texts.
-    r"|\b(?:E0|E1|F0|F1|E20\d{3}|F20\d{3})\d{3}\s\d\d:\d\d:\d\d"
-    r"|Segmentation fault|core dumped|Out of memory|Fatal Python error|terminate called "
-)
-"""Matches a line with which trouble begins."""
-
-
-def is_error(text: str) -> bool:
-    """Whether the line *text*, without colours, looks like an error. A level in the line decides: a line of level INFO
-    may mention an ERROR.
-    """
-    if ERROR.search(text) is None:
-        return False
-    level = level_of(text)
-    return level is None or level >= Level.ERROR
-
 
 Ranks = Callable[[StreamId, Line], int | None]
 

@@ -21,13 +21,13 @@ from flarelog.exit_marks import Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import look_at
 from flarelog.render.container import Renderer
+from flarelog.render.levels import is_error
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.zones import Stamps
 from flarelog.text import several
-from flarelog.viewers.display import is_error
 from flarelog.viewers.flow import Block, Consumer
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.reading import HEAD

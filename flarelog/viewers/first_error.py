@@ -14,12 +14,13 @@ from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
+from flarelog.render.levels import ERRORS, Level, is_error
 from flarelog.render.merge import BLOCK, HOLD, Blocks
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
+from flarelog.render.sieve import Sieve
 from flarelog.viewers.batch import Batch
-from flarelog.viewers.display import ERROR, is_error
 from flarelog.viewers.findings import Search
 from flarelog.viewers.flow import Block, Display, Item, View
 from flarelog.viewers.reading import Reading
@@ -82,9 +83,12 @@ class LineSearch:
         self, reading: Reading, view: View, around: tuple[int, int] = AROUND, ranks: RankChooser | None = None
     ):
         self._ranks, self.around = ranks, around
-        wanted, before, after = view.choice.include or (ERROR,), max(around[0], STAMPED_WITHIN), max(around[1], BLOCK)
-        choice = replace(view.choice, include=wanted, before=before, after=after, shown=None)
-        view = replace(view, choice=choice)
+        choice, before, after = view.choice, max(around[0], STAMPED_WITHIN), max(around[1], BLOCK)
+        wanted, keep = choice.include, None
+        if not wanted:
+            choice = replace(choice, level=max(choice.level or Level.ERROR, Level.ERROR))
+            keep = Sieve(tuple(sorted(text.encode() for text in ERRORS)), False, before, after)
+        view = replace(view, choice=replace(choice, before=before, after=after, shown=None), keep=keep)
         self.reading = Reading(reading.origin, reading.selection, view, reading.say, ordered=True)
         self.reading.unread = reading.unread
         self.display = FirstError(wanted, *around, view.told, ahead=self.reading.ahead)
@@ -118,8 +122,8 @@ class Trouble:
 
 
 class FirstError(Display):
-    """Keeps the first error of each stream, a line that one of *wanted* matches, or a whole traceback, with *before*
-    lines before it and *after* lines after it.
+    """Keeps the first error of each stream, with *before* lines before it and *after* lines after it. An error is a
+    line that one of *wanted* matches, or without *wanted* a line of level ERROR or worse, or a traceback with one.
 
     *stamped* reads a line's own time; a block without a time has that of the lines before it. *ahead*: nanoseconds by
     which a stream's clock is ahead.
@@ -134,7 +138,7 @@ class FirstError(Display):
         ahead: Callable[[StreamId], int] = lambda stream: 0,
     ) -> None:
         self.ahead = ahead
-        self._wanted = wanted
+        self.wanted = wanted
         self._count, self._after, self._stamped = before, after, stamped
         self._found: dict[StreamId, Trouble] = {}
         self._before: dict[StreamId, deque[Line]] = {}
@@ -144,11 +148,6 @@ class FirstError(Display):
         self._fed = set[StreamId]()  # streams with lines since the last call of ``enough``
         self._quiet: dict[StreamId, float] = {}  # since when a stream with an unfinished block brings no line
         self.failed: Callable[[], bool] = lambda: False  # whether a command ended badly, whatever its log tells
-
-    @property
-    def errors(self) -> bool:
-        """Whether lines that look like errors are wanted."""
-        return ERROR in self._wanted
 
     @property
     def earliest(self) -> Trouble | None:
@@ -198,7 +197,7 @@ class FirstError(Display):
             before.extend(block)
 
     def _is_wanted(self, text: str) -> bool:
-        return any(is_error(text) if each is ERROR else each.search(text) for each in self._wanted)
+        return any(each.search(text) for each in self.wanted) if self.wanted else is_error(text)
 
     def close(self) -> None:
         """Take the unfinished blocks, because no more lines come."""

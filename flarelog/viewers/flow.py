@@ -96,7 +96,7 @@ class View:
     bars: bool = False  # show rows that may change, where the output can redraw them
     raw: bool = False  # show nothing but the bytes
     ranks: Callable[[StreamId], RankedLines] | None = None  # chooses a stream's lines by their ranks
-    keep: Sieve | None = None  # a sieve for a caller that needs no other lines
+    keep: Sieve | None = None  # a sieve for a caller that needs no other lines, whatever their levels
     merged: bool = False  # lines are merged with other streams' by their times
     place: Sequence[str] = ()  # the options that lead another command to the logs
 
@@ -113,7 +113,7 @@ class View:
         choice = self.choice
         if self.merged:
             return None
-        if self.keep is not None and choice.since is None and choice.until is None and choice.level is None:
+        if self.keep is not None and choice.since is None and choice.until is None:
             return self.keep
         if self.raw or not choice.include or choice.since is not None or choice.until is not None:
             return None

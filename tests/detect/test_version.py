@@ -39,7 +39,7 @@ def now() -> int:
         (times, "SECOND", 1),
         (zones, "_FRACTIONS", {}),
         (blocks, "OPEN", 65),
-        (blocks, "_FRAME", late(f"(?i:{blocks._FRAME.expression[0]})")),
+        (blocks, "_FRAME", late(f"(?i:{blocks._FRAME.pattern})")),
         (blocks, "_NAMES", ("changed",)),
     ],
 )

@@ -6,17 +6,22 @@ import io
 import itertools
 import json
 import random
+from pathlib import Path
 
 import pytest
 
 from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level, Levels, level_of
+from flarelog.render.levels import ERRORS, Level, Levels, is_error, level_of
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
 from tests.rows import rows, together
+
+SAID = [
+    path for path in (Path(__file__), *Path("tests/data").rglob("*")) if path.suffix in (".py", ".log", ".txt", ".toml")
+]
 
 LINES = {
     '{"level":50,"time":1}': Level.ERROR,
@@ -646,3 +651,77 @@ def test_an_object_of_a_low_level_may_speak_of_a_traceback() -> None:
     assert levels.of('{"level":"info","msg":"it was: Traceback (most recent call last): x"}') is Level.INFO
     assert levels.of("  indented") is Level.INFO
     assert levels.of('{"level":"error","msg":"Traceback (most recent call last): x"}') is Level.ERROR
+
+
+@together(
+    ("line", "found"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory", True),
+        ("my_Error: x", True),
+        ("Exception: x", True),
+        ("RuntimeErrors: none", False),
+        ("0 errors: fine", False),
+        ("TERRORS", False),
+        ("E0721 08:12:13.123456 1 a.cc:9] lost", True),
+        ("[rank0]:[F1221 08:12:13.123456 1 a.cc:9] lost", True),
+        ("W0721 08:12:13.123456 1 a.cc:9] slow", False),
+        ('{"level":50,"msg":"lost"}', True),
+        ('{"level":40,"msg":"slow"}', False),
+        ('{"level":"dpanic"}', True),
+        ("2026-11-23 10:00:00.000000: E tensorflow/x.cc:1] boom", True),
+        ("2026-11-23 10:00:00.000000: W tensorflow/x.cc:1] slow", False),
+        ('{"severityNumber":17,"body":"boom"}', True),
+        ('{"severityNumber":13}', False),
+        ("2026/11/23 10:00:00 [error] 123#0: boom", True),
+        ("2026/11/23 10:00:00 [emerg] 1#1: bind() failed", True),
+        ("[Wed Nov 25 10:00:00 2026] [core:error] [pid 1] boom", True),
+        ("srun: error: n1: task 0: Exited", True),
+        ("[2026-11-25T10:00:00.000] fatal: cannot create pid", True),
+        ("thread 'main' panicked at src/main.rs:2:5:", True),
+        ("E20261125 10:00:07.000007 1 foo.cc:42] boom", True),
+        ("I20261125 10:00:07.000007 1 foo.cc:42] fine", False),
+        ("train: error: 0.02", False),
+        ("[10:00:00 ERR] boom", True),
+        ("error: boom", True),
+        ("Error in f() : boom", True),
+        ("level=err msg=boom", True),
+        ("Error: no such file", True),
+        ("KeyError: 5", True),
+        ("ERROR: 0", False),
+        ("Quantization Error:   0.0012", False),
+        ("Fatal: 0, Error: 0, Warning: 0", False),
+        ("2026-11-20 08:00:00 - trainer - ERROR - no", True),
+        ("[rank1]: Traceback (most recent call last):", True),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory", True),
+        ('{"level":"error","msg":"x"}', True),
+        ("panic: runtime error: index out of range [5] with length 3", True),
+        ("[rank1]: panic: no such key", True),
+        ("panic: false", False),
+        ("step 5 error=0.1", False),
+        ("ERRORS: 0", False),
+        ("INFO no Error here", False),
+        ("see the traceback below", False),
+        ("2026-11-20 08:00:00.123456 E | etcdserver: x", True),
+        ("2026-11-20 08:00:00 [E] it failed", True),
+        ("  what():  x", True),
+        ("a.out: x.c:3: main: Assertion `x > 0' failed.", True),
+        ('127.0.0.1 - - [20/Nov/2026 08:00:01] "GET /x/ERROR HTTP/1.1" 200 -', False),
+        ("python train.py --log-level=ERROR", False),
+        ("ERROR: 0 of 4 nodes answered", True),
+    ],
+)
+def test_an_error_is_a_line_whose_level_is_error_or_worse(line: str, found: bool) -> None:
+    assert is_error(line) is found
+
+
+def test_each_error_holds_a_text_of_the_sieve() -> None:
+    """A receiver sends only lines with such texts, and lines around them."""
+    said = itertools.chain.from_iterable(path.read_text(errors="replace").splitlines() for path in SAID)
+    errors = {text for text in (*said, *LINES) if is_error(text)}
+    assert len(errors) > 500
+    assert not {text for text in errors if not any(one in text for one in ERRORS)}
+
+
+def test_a_long_line_is_searched_in_a_time_that_grows_with_its_length() -> None:
+    """A pattern with a name of any length before ``Error`` once took minutes."""
+    assert not is_error("x." * 200_000)
