@@ -43,7 +43,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
     ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key)
-    view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
+    view = View(choice, lines.renderer, lines.stamps, levels=lines.leveled, notes=False, ranks=ranked)
     table = Table()
     keep = None if choice.level else kept(table)
     known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=keep)

@@ -24,7 +24,6 @@ from flarelog.render.choose import Choice, ending, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.levels import NAMES, SPELLINGS, Level
 from flarelog.render.rows import Overlong
-from flarelog.render.times import stamp, unread
 from flarelog.values import changed, frozen
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
@@ -125,7 +124,6 @@ class Lines:
         now = time.time_ns()
         self.options = options
         self._now, self._zones = now, zones(options.zones)
-        self.stamped = partial(stamp, zone=lambda local: self._shift(local), now=now)
         made = partial(patterns, fixed=options.fixed_strings, ignore_case=options.ignore_case)
         self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
@@ -152,6 +150,7 @@ class Lines:
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
+        self.leveled = options.output == "json" or self.colour  # the console shows levels
 
     @cached_property
     def _own(self) -> tzinfo:
@@ -161,12 +160,6 @@ class Lines:
 
         said = next((zone for glob, zone in self._zones if glob == "*"), None)
         return said or zone_of(system_zone()) or UTC
-
-    @cached_property
-    def _shift(self) -> Callable[[int], int]:
-        from flarelog.render.zones import offset_at
-
-        return partial(offset_at, self._own)
 
     def stamps(
         self,
@@ -201,11 +194,8 @@ class Lines:
         limit_bytes: int | None = None,
         offsets: bool = True,
         prefix: int = 0,
-        timed: bool = False,
     ) -> Console:
-        """A console that writes to *out*; *live*: *out* is a terminal, on which rows may be redrawn. *timed*: the lines
-        have their times, and one without a time has none.
-        """
+        """A console that writes to *out*; *live*: *out* is a terminal, on which rows may be redrawn."""
         shown = ConsoleOptions(
             "json" if self.options.output == "json" else "text",
             self.colour,
@@ -217,7 +207,7 @@ class Lines:
             offsets=offsets,
             prefix=prefix,
         )
-        return Console(out, shown, terminal_size if live else None, unread if timed else self.stamped)
+        return Console(out, shown, terminal_size if live else None)
 
 
 def demand_apart(said: Mapping[str, object]) -> None:

@@ -87,7 +87,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         live = terminal and follow and options.output == "text"
         pipe = Pipe(pager.fd)
         timed = options.timed or shown.order == "time" or shown.template is not None
-        console = lines.console(pipe, live=live, template=shown.template, timed=timed)
+        console = lines.console(pipe, live=live, template=shown.template)
         one = names_one(chosen)
         # logs omits the prefix if only one log was found; follow knows the selection alone, as more logs may come.
         prefix = False if shown.template is not None else None if one or not follow else True
@@ -118,9 +118,9 @@ def _read(context: click.Context, asked: Asked) -> int:
         view = View(
             lines.choice,
             lines.renderer,
-            lines.stamped,
             lines.stamps if timed else None,
-            shown.notes,
+            levels=lines.leveled,
+            notes=shown.notes,
             bars=live and lines.bars == "live",
             blocks=follow and not one and shown.order == "arrival",
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key),

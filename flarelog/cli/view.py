@@ -14,7 +14,7 @@ import time
 import zlib
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,9 +29,10 @@ from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, InvalidOption
 from flarelog.options import typed
 from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
-from flarelog.render.merge import Placing, by_time
+from flarelog.render.merge import by_time
+from flarelog.render.reader import Reader
 from flarelog.render.rows import Line
-from flarelog.render.times import order_of, unread
+from flarelog.render.times import order_of
 from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.console import Enough, Label, summary
@@ -208,7 +209,8 @@ class _View:
         self._form = form
         self._tail, self._by_time = tail, by_time
         self._timed = options.timed or by_time
-        self._stamped, self._choice = unread if self._timed else lines.stamped, lines.choice
+        self._choice = lines.choice
+        self._leveled = lines.leveled or lines.choice.level is not None
         self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
         self._console = lines.console(
             sys.stdout.buffer,
@@ -216,7 +218,6 @@ class _View:
             limit_bytes=limit_bytes,
             offsets=self._encoding is None,
             prefix=max(map(len, self._names)) if self._by_time and len(self._logs) > 1 else 0,
-            timed=self._timed,
         )
 
     def run(self) -> int:
@@ -233,15 +234,10 @@ class _View:
     def _show(self) -> None:
         kept: deque[tuple[Line | None, int]] = deque(maxlen=self._tail)
         show = self._said if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
-        choosers = [Chooser(self._choice, self._stamped) for _ in self._logs]
-        if self._by_time:
-            logs = {number: self._placed(number, chooser) for number, chooser in enumerate(choosers)}
-            for number, items in by_time(logs, self._stamped):
-                show(items, number)
-        else:
-            for number, chooser in enumerate(choosers):
-                for lines in self._read(number):
-                    show(lines if self._choice.everything else list(chooser.feed(lines)), number)
+        choosers = [Chooser(self._choice) for _ in self._logs]
+        chosen = {number: self._chosen(number, chooser) for number, chooser in enumerate(choosers)}
+        for number, items in by_time(chosen) if self._by_time else _one_by_one(chosen):
+            show(items, number)
         for one, number in kept:
             self._said([one], number)
         for name, count in zip(self._names, self._found, strict=False) if self._own.count else ():
@@ -250,11 +246,15 @@ class _View:
             for note in summary(0, name, chooser.cut, self._lines.options.searched):
                 click.echo(note, err=True)
 
-    def _placed(self, number: int, chooser: Chooser) -> Iterator[list[Line | None]]:
-        """The lines of a log that are chosen, each with its place in time: a hidden line moves no other one."""
-        placing = Placing(self._stamped)
-        for lines in self._read(number):
-            yield list(chooser.feed(lines if self._choice.everything else map(placing.of, lines)))
+    def _chosen(self, number: int, chooser: Chooser) -> Iterator[Sequence[Line | None]]:
+        """The lines of a log that are chosen, as a reader annotates them."""
+        log = self._logs[number]
+        stamps = self._lines.stamps(now=_written(log), search=partial(_day_first, log)) if self._timed else None
+        placed = self._by_time and not self._choice.everything
+        reader = Reader(stamps, leveled=self._leveled, placed=placed)
+        for lines in self._drawn(number):
+            lines = reader.read(lines)
+            yield lines if self._choice.everything else list(chooser.feed(lines))
 
     def _said(self, lines: Sequence[Line | None], number: int) -> None:
         """Show *lines* of a log, each labelled with the file that it begins in."""
@@ -267,13 +267,6 @@ class _View:
             return
         for at, some in itertools.groupby(lines, lambda line: 0 if line is None else bisect_right(begins, line.offset)):
             self._console.show(list(some), labels[max(0, at - 1)])
-
-    def _read(self, number: int) -> Iterator[list[Line]]:
-        """The lines of a log, with their times if the options need them."""
-        lines, log = self._drawn(number), self._logs[number]
-        if not self._timed:
-            return lines
-        return map(self._lines.stamps(now=_written(log), search=partial(_day_first, log)).timed, lines)
 
     def _drawn(self, number: int) -> Iterator[list[Line]]:
         """The lines of a log, which is one file or several, as they are read."""
@@ -346,6 +339,11 @@ class _View:
             name = self._name
             how = f": give {name}-le or {name}-be for the byte order" if name in ("utf-16", "utf-32") else ""
             self._troubles.say(path, f"the file cannot be decoded as {name} ({error}){how}")
+
+
+def _one_by_one(logs: Mapping[int, Iterator[Sequence[Line | None]]]) -> Iterator[tuple[int, Sequence[Line | None]]]:
+    """The lines of one log after the other, each with its number."""
+    return ((number, lines) for number, batches in logs.items() for lines in batches)
 
 
 def _logs(files: Sequence[str]) -> list[list[str]]:

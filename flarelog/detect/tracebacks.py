@@ -68,8 +68,9 @@ class Tracebacks(tracebacks.Tracebacks):
         self._place = line, before, time
         for one in [one for one in self.open if self._number + 1 - one.number >= MOST]:
             self.remove(one)
-        begins = TRACEBACK in text and self.begins(text, line.stream, line.end)
-        return begins or self.goes_on(text, None, line.stream, line.end), self._taken(text)
+        begins = self.begins(text, line.stream, line.end) if TRACEBACK in text else None
+        inside = begins or self.goes_on(text, None, line.stream, line.end)
+        return inside is not None, self._taken(text)
 
     def close(self) -> list[Traceback]:
         """End all open tracebacks: the log ends, or lines are left out here."""
@@ -87,8 +88,8 @@ class Tracebacks(tracebacks.Tracebacks):
         (found.first, found.before, found.time), found.end = self._place, self._place[0].end
         return found
 
-    def _begins_stack(self, text: str, stream: str) -> bool:
-        return False  # signatures of lines know these
+    def _begins_stack(self, text: str, stream: str) -> None:
+        """Take none: signatures of lines know these."""
 
     def _taken(self, after: str = "") -> list[Traceback]:
         whole, self._whole = self._whole, []

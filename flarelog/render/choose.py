@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
 from flarelog.late import late
 from flarelog.quantities import seconds
-from flarelog.render.levels import Level, Levels
+from flarelog.render.levels import Level
 from flarelog.render.rows import MARK, Line, Note, mark_of
 from flarelog.render.sgr import parts, plain
-from flarelog.render.times import SECOND, rfc3339, stamp
+from flarelog.render.times import SECOND, rfc3339
 from flarelog.values import changed, frozen
 
 _CLOCK = late(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
@@ -73,7 +73,7 @@ UNKNOWN = Arrived()
 
 
 class Chooser:
-    """Filter the lines of one log by *choice*; *stamped* parses a line's own time.
+    """Filter the lines of one log, as a ``Reader`` annotated them, by *choice*.
 
     A line without a time stamp inherits the time of the line before it. It goes by its arrival instead when no earlier
     line has a stamp, or when the two arrived on different sides of a time in *choice*. *ahead*: nanoseconds by which
@@ -83,17 +83,14 @@ class Chooser:
     def __init__(
         self,
         choice: Choice,
-        stamped: Callable[[str], int | None] = stamp,
         arrived: Arrived = UNKNOWN,
         ahead: int = 0,
     ) -> None:
-        self._choice, self._stamped = choice, stamped
-        self._arrived, self._ahead = arrived, ahead
+        self._choice, self._arrived, self._ahead = choice, arrived, ahead
         self._at = 0  # the offset of the last line with a time stamp
         self._before: deque[Line] = deque(maxlen=choice.before)
         self._after = 0  # lines of context still to show
         self._time: int | None = None
-        self._levels = None if choice.level is None else defaultdict[str, Levels](Levels)  # by stdout or stderr
         self._gap = self._shown = False  # lines were hidden since the last shown one; any line was shown
         self.cut = 0  # lines without a match that were read only in part
 
@@ -118,25 +115,21 @@ class Chooser:
                 self._time, self._at = time - ahead, line[0]
                 if least <= time < most:
                     out.append(line)
-            elif isinstance(line, Note) or self._in_time(line, plain(line.text)):
+            elif isinstance(line, Note) or self._in_time(line):
                 out.append(line)
         return out
 
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice
         context = bool(choice.before or choice.after)
-        levels, stream = None if self._levels is None else self._levels[""], ""
         for line in lines:
             if isinstance(line, Note):
                 yield line
                 continue
-            text = plain(line.text)
-            if line.stream != stream and self._levels is not None:
-                levels, stream = self._levels[line.stream], line.stream
-            level = None if levels is None else levels.of(text)
-            if not self._in_time(line, text):
+            if not self._in_time(line):
                 continue
-            if self._wanted(text, level):
+            text = plain(line.text)
+            if self._wanted(text, line.kind.level):
                 if context and self._gap and self._shown:
                     yield None
                 yield from self._before
@@ -173,13 +166,12 @@ class Chooser:
             return False
         return not choice.include or any(pattern.search(text) for pattern in choice.include)
 
-    def _in_time(self, line: Line, text: str) -> bool:
+    def _in_time(self, line: Line) -> bool:
         since, until = self._choice.since, self._choice.until
         if since is None and until is None:
             return True
-        time = line.time if line.time is not None else self._stamped(text)
-        if time is not None:
-            self._time, self._at = time - self._ahead, line.offset
+        if line.time is not None:
+            self._time, self._at = line.time - self._ahead, line.offset
             return (since is None or self._time >= since) and (until is None or self._time < until)
         at, arrived = line.offset, self._arrived
         return self._is_behind(since, arrived.since, at) and not (

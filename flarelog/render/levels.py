@@ -13,7 +13,7 @@ from enum import IntEnum
 
 from flarelog.late import late
 from flarelog.render.layouts import BEFORE_OBJECT
-from flarelog.render.tracebacks import GOROUTINE, PANICKED, TERMINATED, TRACEBACK, Tracebacks
+from flarelog.render.tracebacks import GOROUTINE, PANICKED, TERMINATED, TRACEBACK, Stack, Tracebacks
 
 _HEAD = 256  # characters searched for a word or a letter
 _KEYS = 4096  # characters searched for a key
@@ -32,7 +32,7 @@ class Level(IntEnum):
     FATAL = 21
 
 
-_FATAL = Level.FATAL  # ten times as fast as an attribute of the enum
+_ERROR, _FATAL = Level.ERROR, Level.FATAL  # ten times as fast as an attribute of the enum
 NAMES = tuple(level.name.lower() for level in Level)
 SPELLINGS = {"warn": "warning", "err": "error", "crit": "fatal", "critical": "fatal"}  # as people type NAMES
 STYLES = {Level.TRACE: "2", Level.DEBUG: "2", Level.WARNING: "33", Level.ERROR: "31", Level.FATAL: "1;31"}
@@ -386,24 +386,25 @@ class Levels:
     def __init__(self) -> None:
         self._last: Level | None = None
         self._tracebacks = Tracebacks()
-        self.begins = self.within = False  # a traceback begins in the last line; the last line continued one
+        # A traceback begins in the last line; the last line continued one, and its exception is still to come.
+        self.begins = self.within = self.open = False
         self._like, self._end = b"", 0  # the shape and length of the text that set the previous line's level
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: unknown."""
-        self.begins = self.within = False
-        if TRACEBACK in text and self._tracebacks.begins(text):
-            return self._begun()
-        if self._tracebacks.open and self._tracebacks.goes_on(text):
-            self.within = True
-            return Level.ERROR
+        self.begins = self.within = self.open = False
+        if TRACEBACK in text and (stack := self._tracebacks.begins(text)):
+            return self._begun(stack)
+        if self._tracebacks.open and (stack := self._tracebacks.goes_on(text)):
+            self.within, self.open = True, stack.open
+            return _ERROR
         if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
             return self._last  # most lines begin like the line before them, except for the time
-        if GOROUTINE in text and self._tracebacks.begins(text):
-            return self._begun()
+        if GOROUTINE in text and (stack := self._tracebacks.begins(text)):
+            return self._begun(stack)
         own, self._end = _told(text)
-        if own is _FATAL and (PANICKED in text or TERMINATED in text) and self._tracebacks.begins(text):
-            return self._begun(_FATAL)
+        if own is _FATAL and (PANICKED in text or TERMINATED in text) and (stack := self._tracebacks.begins(text)):
+            return self._begun(stack, _FATAL)
         if self._end:
             self._like = _shape(text[: self._end])
         if own is None and text[:1] in (" ", "\t"):
@@ -411,6 +412,7 @@ class Levels:
         self._last = own
         return own
 
-    def _begun(self, level: Level = Level.ERROR) -> Level:
+    def _begun(self, stack: Stack, level: Level = _ERROR) -> Level:
         self._last, self._end, self.begins = level, 0, True
+        self.within, self.open = stack.number < stack.at, stack.open
         return level

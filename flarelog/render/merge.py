@@ -1,6 +1,6 @@
 """Merge the lines of several logs into one order, with a bound on how long a log is waited for.
 
-A line without a time stamp inherits the stamp of the line before it in its log, shown or not (``Placing``), so a
+A line without a time stamp inherits the stamp of the line before it in its log, shown or not (``Reader``), so a
 traceback stays behind its line; in a live log only if it arrives within HOLD seconds. A log's own order never changes;
 None stands for hidden lines, and goes with the line behind it. ``stored_keys`` and ``LiveKeys`` decide the order, for
 terminals and for the page. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold*
@@ -10,7 +10,7 @@ proves that the log's clock is ahead by at least as much; the merge subtracts th
 by more than LEAP may be a date in a line's text: it counts only once the next one leaps as well; in complete logs, if
 none of the NEXT lines goes back, and the first time of a log if most of them do not.
 
-``Blocks`` keeps the lines of a Python traceback together in a live merge. Callers pass the time.
+``Blocks`` keeps the lines of a traceback together in a live merge. Callers pass the time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flarelog.render.rows import Line, Note, Untimed
-from flarelog.render.sgr import plain
-from flarelog.render.times import SECOND, stamp
-from flarelog.render.tracebacks import Traceback, before_traceback
+from flarelog.render.rows import Line, Untimed
+from flarelog.render.times import SECOND
 
 HOLD = 2.0  # seconds
 _HOLD = int(HOLD * SECOND)
@@ -38,16 +36,13 @@ OTHERS = 20  # consecutive lines of a container's other stream that end an idle 
 
 Source = TypeVar("Source", bound=Hashable)
 Item = TypeVar("Item", bound=Line | None)
-Stamp = Callable[[str], int | None]
 Ahead = Callable[[Any], int]
 """Nanoseconds by which the clock of a source is known to be ahead; below 0: behind."""
 
 
-def by_time(
-    sources: Mapping[Source, Iterable[Sequence[Item]]], stamped: Stamp = stamp
-) -> Iterator[tuple[Source, Sequence[Item]]]:
+def by_time(sources: Mapping[Source, Iterable[Sequence[Item]]]) -> Iterator[tuple[Source, Sequence[Item]]]:
     """Yield all lines of *sources* in the order of their times. Each source's batches are read on demand."""
-    merging: ByTime[Source, Item] = ByTime(sources, stamped)
+    merging: ByTime[Source, Item] = ByTime(sources)
     batches = [iter(batches) for batches in sources.values()]
     while (number := merging.needed) is not None:
         merging.add(number, next((batch for batch in batches[number] if batch), ()))
@@ -57,8 +52,8 @@ def by_time(
 class ByTime(Generic[Source, Item]):
     """Merge complete logs, added batch by batch, by time, and yield blocks of one log's lines."""
 
-    def __init__(self, sources: Iterable[Source], stamped: Stamp = stamp, ahead: Ahead = lambda source: 0) -> None:
-        self._sources, self._stamped = list(sources), stamped
+    def __init__(self, sources: Iterable[Source], ahead: Ahead = lambda source: 0) -> None:
+        self._sources = list(sources)
         self._ahead = [ahead(source) for source in self._sources]
         self._batches: list[tuple[Sequence[Item], list[int], int]] = [((), [], 0) for _ in self._sources]
         self._latest = [-1 for _ in self._sources]
@@ -75,7 +70,7 @@ class ByTime(Generic[Source, Item]):
         self._unread.remove(number)
         if not lines:
             return
-        times = [None if line is None else _time(line, self._stamped) for line in lines]
+        times = [None if line is None else _time(line) for line in lines]
         keys = stored_keys(times, self._latest[number], self._ahead[number])
         for at in [at for at, line in enumerate(lines[:-1]) if line is None][::-1]:  # it goes with the line after it
             keys[at] = keys[at + 1]
@@ -126,31 +121,9 @@ def _is_odd(times: Sequence[int | None], at: int, time: int, *, first: bool) -> 
     return 2 * back > len(following) if first else back > 0
 
 
-def _time(line: Line, stamped: Stamp) -> int | None:
+def _time(line: Line) -> int | None:
     """The time of *line*, or of the line before it; None if neither is known."""
-    if line.time is not None:
-        return line.time
-    if isinstance(line, Untimed) and line.said is not None:
-        return line.said
-    return stamped(line.text)
-
-
-class Placing:
-    """Gives each line of one log without a time that of the line before it, of which the merge may not hear."""
-
-    def __init__(self, stamped: Stamp = stamp) -> None:
-        self._stamped = stamped
-        self.said: int | None = None  # the last time
-
-    def of(self, line: Line) -> Line:
-        if isinstance(line, Note):
-            line.said = self.said
-            return line
-        time = self._stamped(line.text) if line.time is None else line.time
-        if time is None:
-            return line if self.said is None else Untimed.behind(self.said, line)
-        self.said = time
-        return line
+    return line.said if line.time is None and isinstance(line, Untimed) else line.time
 
 
 class _Held(NamedTuple):
@@ -204,10 +177,8 @@ class LiveKeys:
 class Merge(Generic[Source]):
     """Merge lines of several live logs by time. The module's docstring has the rules."""
 
-    def __init__(
-        self, hold: float = HOLD, *, most: int = MOST, stamped: Stamp = stamp, ahead: Ahead = lambda source: 0
-    ) -> None:
-        self._hold, self._most, self._stamped, self._known = hold, most, stamped, ahead
+    def __init__(self, hold: float = HOLD, *, most: int = MOST, ahead: Ahead = lambda source: 0) -> None:
+        self._hold, self._most, self._known = hold, most, ahead
         self._queues: dict[Source, deque[_Held]] = {}
         self._keys: dict[Source, LiveKeys] = {}
         self._count = self._size = 0
@@ -220,7 +191,7 @@ class Merge(Generic[Source]):
             if line is None:
                 apart = True
                 continue
-            queue.append(_Held(now, keys.of(_time(line, self._stamped), arrived), line, apart))
+            queue.append(_Held(now, keys.of(_time(line), arrived), line, apart))
             apart = False
             self._count += 1
             self._size += len(line.text)
@@ -260,8 +231,8 @@ class Merge(Generic[Source]):
 
 
 class Blocks:
-    """Group one log's lines into blocks: a Python traceback is a block, with the lines of a container's other stream
-    in between; every other line is a block of its own.
+    """Group one log's lines, annotated with levels, into blocks: a traceback, a stack or an abort is a block, with the
+    lines of a container's other stream in between; every other line is a block of its own.
 
     Feed it lines in order. ``settle`` yields the open block once no more lines come.
     """
@@ -269,7 +240,7 @@ class Blocks:
     def __init__(self) -> None:
         self._block: list[Line] = []
         self._size = 0  # characters of the block
-        self._traceback: Traceback | None = None
+        self._open = False  # a line of another stream may stand before the traceback's next one
         self._others = 0  # lines of another stream since the traceback's last line
 
     @property
@@ -284,29 +255,27 @@ class Blocks:
 
     def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
         for line in lines:
-            text = plain(line.text)
-            began = before_traceback(text)
-            fits = len(self._block) < BLOCK and self._size < BLOCK_TEXT
-            if self._traceback is not None and fits and self._takes(self._traceback, line, text, began):
+            if self._block and self._takes(line):
                 self._block.append(line)
                 self._size += len(line.text)
+                continue
+            yield from self.settle()
+            if line.kind.begins:
+                self._block, self._size, self._open, self._others = [line], len(line.text), line.kind.open, 0
             else:
-                yield from self.settle()
-                if began is None:
-                    yield [line]
-                else:
-                    self._block, self._traceback, self._others = [line], Traceback(text, began), 0
-                    self._size = len(line.text)
+                yield [line]
 
-    def _takes(self, traceback: Traceback, line: Line, text: str, began: str | None) -> bool:
+    def _takes(self, line: Line) -> bool:
         """Whether *line* belongs to the block, as do lines of another stream in the middle of the traceback."""
+        if len(self._block) >= BLOCK or self._size >= BLOCK_TEXT:
+            return False
         if line.stream == self._block[0].stream:
-            self._others = 0
-            return bool(traceback.takes(text, began))
+            self._others, self._open = 0, line.kind.open
+            return line.kind.within
         self._others += 1
-        return traceback.open and self._others <= OTHERS
+        return self._open and self._others <= OTHERS
 
     def settle(self) -> Iterator[list[Line]]:
         if self._block:
             yield self._block
-            self._block, self._traceback = [], None
+            self._block = []

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -18,7 +17,7 @@ from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.late import late
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
-from flarelog.render.levels import Level, Levels
+from flarelog.render.levels import Level
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.values import changed, frozen
@@ -356,19 +355,18 @@ class RankChooser:
 
 class RankedLines:
     """Filter the lines of one *stream*: lines of wanted ranks pass, and of ranks with the verdict ERRORS those whose
-    level is an error's, which is that of whole tracebacks, panics and aborts.
+    level is an error's, which is that of whole tracebacks, panics and aborts. The lines are annotated with levels.
     """
 
     def __init__(self, chooser: RankChooser, stream: str) -> None:
         self._chooser, self._stream = chooser, stream
-        self._levels = defaultdict[str, Levels](Levels)  # by stdout or stderr
 
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
         for line in lines:
             text = plain(line.text)
             verdict = self._chooser.line(self._stream, line.offset, text)
-            if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and self._is_wrong(line, text)):
+            if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and (line.level or Level.INFO) >= Level.ERROR):
                 found.append(line)
         self._chooser.shown = self._chooser.shown or bool(found)
         return found
@@ -376,10 +374,6 @@ class RankedLines:
     def concerns(self, offset: int) -> bool:
         """Whether to show a note at *offset*."""
         return self._chooser.concerns(self._stream, offset)
-
-    def _is_wrong(self, line: Line, text: str) -> bool:
-        level = self._levels[line.stream].of(text)
-        return level is not None and level >= Level.ERROR
 
 
 def _spans(ranks: Sequence[int]) -> str:

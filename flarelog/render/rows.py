@@ -9,6 +9,7 @@ from itertools import compress, groupby, repeat
 from typing import Literal, NamedTuple
 
 from flarelog.late import late
+from flarelog.render.levels import Level
 from flarelog.render.sgr import RESET, painted
 
 WINDOW = 64  # rows that a cursor can still reach
@@ -30,6 +31,20 @@ Overlong = Literal["cut", "split", "drop", "ends"]
 """*ends*: cut a line in its middle, so that its last characters are shown."""
 
 
+class Kind(NamedTuple):
+    """What a line is, besides its text. Lines share these values, because a million lines a second are made."""
+
+    bar: bool = False  # an earlier state of a bar, with a time of its own
+    level: Level | None = None  # None: unknown, or not needed
+    begins: bool = False  # a traceback, a stack, a panic or an abort begins in it
+    within: bool = False  # it continues one
+    open: bool = False  # and so does a later line: the exception is still to come
+
+
+TEXT, BAR = Kind(), Kind(True)
+kind_of = lru_cache(maxsize=128)(Kind)
+
+
 class Line(NamedTuple):
     """A line of a view. A tuple, because a million a second are made."""
 
@@ -38,7 +53,17 @@ class Line(NamedTuple):
     text: str  # without LF; no colour is in force at its end
     stream: str = ""  # stdout or stderr, if a container runtime recorded it
     time: int | None = None  # of its first byte, nanoseconds since 1970 in UTC, if a container runtime recorded it
-    bar: bool = False  # an earlier state of a bar, with a time of its own
+    kind: Kind = TEXT
+
+    @property
+    def bar(self) -> bool:
+        """Whether it is an earlier state of a bar."""
+        return self.kind.bar
+
+    @property
+    def level(self) -> Level | None:
+        """The level that a reader found; None: unknown, or not needed."""
+        return self.kind.level
 
     def saying(self, text: str) -> Line:
         """A copy with another text."""

@@ -49,7 +49,7 @@ from flarelog.render.controls import (
     plain_until,
     suspects_of,
 )
-from flarelog.render.rows import TAB, TAIL, WINDOW, Line, Note, Overlong, Row, shortened, width
+from flarelog.render.rows import BAR, TAB, TAIL, TEXT, WINDOW, Line, Note, Overlong, Row, shortened, width
 from flarelog.render.sgr import RESET, changed, painted
 
 REACH = 4096  # columns; a wider row, wider than any terminal, is final, and so are the rows above it
@@ -235,7 +235,7 @@ class Screen:
                 for text in self._short(whole)
             ]
         else:
-            values = zip(ends, ends[1:], texts, repeat(self.stream), repeat(self.time), repeat(False))
+            values = zip(ends, ends[1:], texts, repeat(self.stream), repeat(self.time), repeat(TEXT))
             lines = list(map(tuple.__new__, repeat(Line), values))
         self.position = ends[-1]
         final = len(lines) - WINDOW
@@ -731,7 +731,7 @@ class Screen:
             self._allowance.touch(len(row.chars))
             text = "".join(row.chars).rstrip(" ")[: self._limit]
             if self._wanted(text):
-                out.append(Line(row.offset, row.offset, text, row.stream, row.time, True))
+                out.append(Line(row.offset, row.offset, text, row.stream, row.time, BAR))
         if not self._steps or not row.rewritten:
             return
         self._allowance.touch(4 * len(row.chars))
@@ -742,7 +742,7 @@ class Screen:
             return
         if decile >= 0:
             end = self._record or row.offset
-            self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
+            self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, BAR), out)
             row.shown = text
         row.decile, row.at = max(0, decile), now
         if (progress := _progress(text)) is not None:

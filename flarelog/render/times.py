@@ -104,10 +104,6 @@ def order_of(data: bytes) -> bool | None:
     return doubts.day_first
 
 
-def unread(line: str) -> None:
-    """No time: those of the lines were read before."""
-
-
 class Second(NamedTuple):
     """By which a line is known to have a stamp of the same second as a line before it, without parsing it."""
 

@@ -107,6 +107,8 @@ class Stack(ABC):
 
     __slots__ = ("_begin", "at", "number", "prefix", "stream")
 
+    open = False  # whether a line of another stream may stand before its next line
+
     def __init__(self, prefix: str, number: int = 0) -> None:
         self.prefix = prefix
         self.number = self.at = number  # of its first and its last line
@@ -199,7 +201,7 @@ class Traceback(Stack):
         return found if found or not self.open else None
 
     @property
-    def open(self) -> bool:
+    def open(self) -> bool:  # type: ignore[override]
         """Whether its exception is still to come, or the closing line of its group."""
         return not self.over or self._inside
 
@@ -339,52 +341,47 @@ class Tracebacks:
         self.open: list[Stack] = []  # longest prefixes first
         self._number = 0
 
-    def begins(self, text: str, stream: str = "", end: int = 0) -> bool:
-        """Whether a traceback, a stack, a panic or an abort begins in *text*."""
+    def begins(self, text: str, stream: str = "", end: int = 0) -> Stack | None:
+        """The traceback, stack, panic or abort that begins in *text*, or to which what begins there belongs."""
         began = before_traceback(text)
         if began is None:
             return self._begins_stack(text, stream)
-        if not self.goes_on(text, began, stream, end):
-            self._add(self._traceback(text, began), stream)
-        return True
+        return self.goes_on(text, began, stream, end) or self._add(self._traceback(text, began), stream)
 
     def _traceback(self, text: str, prefix: str) -> Traceback:
         return Traceback(text, prefix, self._number)
 
-    def _begins_stack(self, text: str, stream: str) -> bool:
+    def _begins_stack(self, text: str, stream: str) -> Stack | None:
         at = text.find(GOROUTINE)
         if 0 <= at <= PREFIX and _STACK.match(text, at):
-            if not self.goes_on(text, None, stream):
-                self._add(Goroutine(text[:at], self._number), stream)
-            return True
+            return self.goes_on(text, None, stream) or self._add(Goroutine(text[:at], self._number), stream)
         end = text.find(PANICKED)
         at = text.rfind("thread '", 0, end) if 0 <= end <= PREFIX else -1
         if at >= 0 and _PANIC.match(text, at):
             self.goes_on(text, None, stream)  # may end an earlier one
-            self._add(Panic(text, text[:at], self._number), stream)
-            return True
+            return self._add(Panic(text, text[:at], self._number), stream)
         at = text.find(TERMINATED)
         if 0 <= at <= PREFIX and _ABORT.match(text, at):
             self.goes_on(text, None, stream)  # may end an earlier one
-            self._add(Abort(text[:at], self._number), stream)
-            return True
-        return False
+            return self._add(Abort(text[:at], self._number), stream)
+        return None
 
-    def _add(self, one: Stack, stream: str) -> None:
+    def _add(self, one: Stack, stream: str) -> Stack:
         if len(one.prefix) > PREFIX:
-            return
+            return one
         if len(self.open) >= OPEN:
             self.remove(min(self.open, key=lambda other: other.at))
         one.stream = stream
         self.open.append(one)
         self.open.sort(key=lambda other: -len(other.prefix))
+        return one
 
     def remove(self, one: Stack) -> None:
         """Forget *one*, which has ended."""
         self.open = [other for other in self.open if other is not one]
 
-    def goes_on(self, text: str, began: str | None = None, stream: str = "", end: int = 0) -> bool:
-        """Whether *text* continues an open traceback, stack, panic or abort."""
+    def goes_on(self, text: str, began: str | None = None, stream: str = "", end: int = 0) -> Stack | None:
+        """The open traceback, stack, panic or abort that *text* continues."""
         self._number += 1
         if text.lstrip(" ").startswith('File "'):
             self._clear_prefix(text, stream)
@@ -392,10 +389,10 @@ class Tracebacks:
             takes = one.takes(text, began, end) if one.stream == stream else None
             if takes:
                 one.at = self._number
-                return True
+                return one
             if takes is False or self._number - one.at > MOST:
                 self.remove(one)
-        return False
+        return None
 
     def _clear_prefix(self, text: str, stream: str) -> None:
         """Clear the prefix of the traceback that the frame *text* follows, if that was the rest of a bar or the

@@ -176,14 +176,14 @@ class Stamps:
         part, last, said = -1, None, self._said
         doubtful, decisions = list[int](), self._doubts.decisions  # lines to read again after a decision
         for line in lines:
-            offset, end, text, stream, time, bar = line
+            offset, end, text, stream, time, kind = line
             if time is not None or len(text) < SHORTEST or isinstance(line, Note):
                 if self._tracebacks.open and time is None:
                     self._tracebacks.goes_on(text)
                 out.append(line)
                 continue
             if offset == part:  # a part of a long line has the time of the line
-                out.append(new(Line, (offset, end, text, stream, last, bar)))
+                out.append(new(Line, (offset, end, text, stream, last, kind)))
                 continue
             if self._tracebacks.open and TRACEBACK not in text:
                 inside, own = self._tracebacks.goes_on(text), text.lstrip(" |")
@@ -191,7 +191,7 @@ class Stamps:
                 inner, begins = read(own, now=self._now) if inside or source else (None, None)
                 if source or (inside and begins is None):  # otherwise the traceback was interrupted
                     inner = said if inner is not None else None
-                    out.append(new(Line, (offset, end, text, stream, inner, bar)))
+                    out.append(new(Line, (offset, end, text, stream, inner, kind)))
                     continue
             # Most lines of a busy log share their second with the line before.
             if second and text.startswith(second) and offset >= place and ends(text[after:stop], zone, year):
@@ -213,8 +213,8 @@ class Stamps:
             if TRACEBACK in text:
                 # Most loggers write their prefix before the first line alone.
                 self._tracebacks.begins(text if time is None else text[text.index(TRACEBACK) :])
-            part, last = -1 if bar or end == offset else offset, time
-            out.append(new(Line, (offset, end, text, stream, time, bar)))
+            part, last = -1 if kind.bar or end == offset else offset, time
+            out.append(new(Line, (offset, end, text, stream, time, kind)))
         self._said = said
         return out
 
@@ -224,8 +224,8 @@ class Stamps:
         for index in doubtful:
             if index < len(lines):
                 line = lines[index]
-                offset, end, text, stream, _, bar = line
-                lines[index] = Line(offset, end, text, stream, self._parsed(text, offset), bar)
+                offset, end, text, stream, _, kind = line
+                lines[index] = Line(offset, end, text, stream, self._parsed(text, offset), kind)
         self.after, self._like, self._doubts.again = after, like, False
 
     def _parsed(self, text: str, offset: int) -> int | None:

@@ -137,8 +137,7 @@ class Batch:
 
     async def _by_time(self) -> None:
         """Show the lines of all streams in the order of time; no line can come late, because all bytes are there."""
-        view = self._reading.view
-        merging: ByTime[StreamId, Item] = ByTime(self._reading.streams, view.told, self._reading.ahead)
+        merging: ByTime[StreamId, Item] = ByTime(self._reading.streams, self._reading.ahead)
         batches = [self._lines(each) for each in self._reading.streams.values()]
         firsts: dict[int, asyncio.Future[list[Item]]] = {}  # by number: the first lines of a stream, requested ahead
         rest = iter(range(len(batches)))

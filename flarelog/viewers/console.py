@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, tzinfo
@@ -19,10 +18,9 @@ from typing import Literal, Protocol
 from flarelog.errors import InvalidOption
 from flarelog.late import late
 from flarelog.render.levels import STYLES as LEVEL_STYLES
-from flarelog.render.levels import Levels
 from flarelog.render.rows import Line, Note, width
 from flarelog.render.sgr import RESET, highlighted, painted, plain
-from flarelog.render.times import SECOND, shown, stamp
+from flarelog.render.times import SECOND, shown
 from flarelog.text import several
 from flarelog.values import frozen
 
@@ -74,9 +72,8 @@ class ConsoleOptions:
 
 
 class Console:
-    """Writes lines to *out*. *size*: columns and rows of the terminal; None: *out* is no terminal.
-
-    *stamped* reads a line's own time.
+    """Writes lines, as a ``Reader`` annotated them, to *out*. *size*: columns and rows of the terminal; None: *out* is
+    no terminal.
     """
 
     def __init__(
@@ -84,15 +81,11 @@ class Console:
         out: Writable,
         options: ConsoleOptions,
         size: Callable[[], tuple[int, int]] | None = None,
-        stamped: Callable[[str], int | None] = stamp,
     ) -> None:
-        self._out, self._options, self._size, self._stamped = out, options, size, stamped
+        self._out, self._options, self._size = out, options, size
         self._left = options.limit_bytes
         self.prefix = options.prefix  # grows when longer names appear
         self._heads: dict[tuple[str, str, int], str] = {}
-        self._levels: defaultdict[tuple[str, str], Levels] = defaultdict(
-            Levels
-        )  # by the source's name and a line's stream
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when the rows may be drawn again; 0: at once, because lines replaced them
         if options.output == "json":
@@ -114,7 +107,7 @@ class Console:
                 self._said(texts)
                 texts = []
             if options.colour and options.output == "text":
-                lines = self._coloured(lines, source)
+                lines = [line if line is None else _coloured(line) for line in lines]
             if options.output == "json":
                 head = "".join(
                     f"{self._dumped(name)}: {self._dumped(value)}, " for name, value in source.fields.items()
@@ -128,21 +121,6 @@ class Console:
             else:
                 texts += [GAP if line is None else line.text for line in lines]
         self._said(texts)
-
-    def _coloured(self, lines: Sequence[Line | None], source: Label) -> list[Line | None]:
-        """*lines* in the colours of their levels; a line with colours of its own keeps them."""
-        levels, stream = self._levels[source.name, ""], ""
-        found: list[Line | None] = []
-        for line in lines:
-            if line is not None and not isinstance(line, Note):
-                if line.stream != stream:
-                    levels, stream = self._levels[source.name, line.stream], line.stream
-                level = levels.of(plain(line.text))
-                style = LEVEL_STYLES.get(level, "") if level is not None else ""
-                if style and "\x1b" not in line.text:
-                    line = line._replace(text=f"{painted('', style)}{line.text}{RESET}")
-            found.append(line)
-        return found
 
     def _said(self, texts: list[str]) -> None:
         if texts:
@@ -196,9 +174,9 @@ class Console:
         if options.highlight and options.colour and not isinstance(line, Note):
             text = highlighted(text, options.highlight)
         if options.template is not None and not isinstance(line, Note):
-            return options.template.text(line, text, source, self._time(line), options.zone)
+            return options.template.text(line, text, source, line.time, options.zone)
         if options.timestamps and not isinstance(line, Note):
-            time = self._time(line)
+            time = line.time
             text = f"{_as_exact(time, line.text, options.zone)} {text}" if time is not None else text
         return self.head(source) + text if self.prefix else text
 
@@ -222,8 +200,7 @@ class Console:
             event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
             return self._dumped({**source.fields, "offset": line.offset - source.begin, **event})
         text = plain(line.text)
-        level = self._levels[source.name, line.stream].of(text)
-        time, rank = self._time(line), source.rank(line)
+        level, time, rank = line.level, line.time, source.rank(line)
         found = f'{{{head}"rank": {rank}, ' if rank is not None else f"{{{head}"
         if line.stream:
             found += f'"log.iostream": {self._dumped(line.stream)}, '
@@ -237,8 +214,13 @@ class Console:
             found += f'"severity_text": "{level.name}", "severity_number": {level.value}, '
         return f'{found}"body": {self._dumped(text)}}}'
 
-    def _time(self, line: Line) -> int | None:
-        return line.time if line.time is not None else self._stamped(line.text) if line.text else None
+
+def _coloured(line: Line) -> Line:
+    """*line* in the colour of its level; a line with colours of its own keeps them."""
+    style = LEVEL_STYLES.get(line.level, "") if line.level is not None else ""
+    if not style or "\x1b" in line.text:
+        return line
+    return line._replace(text=f"{painted('', style)}{line.text}{RESET}")
 
 
 _CLOCK = late(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)

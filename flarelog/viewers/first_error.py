@@ -14,7 +14,7 @@ from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
-from flarelog.render.levels import ERRORS, Level, is_error
+from flarelog.render.levels import ERRORS, Level
 from flarelog.render.merge import BLOCK, HOLD, Blocks
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line, Note
@@ -88,10 +88,10 @@ class LineSearch:
         if not wanted:
             choice = replace(choice, level=max(choice.level or Level.ERROR, Level.ERROR))
             keep = Sieve(tuple(sorted(text.encode() for text in ERRORS)), False, before, after)
-        view = replace(view, choice=replace(choice, before=before, after=after, shown=None), keep=keep)
+        view = replace(view, choice=replace(choice, before=before, after=after, shown=None), keep=keep, levels=True)
         self.reading = Reading(reading.origin, reading.selection, view, reading.say, ordered=True)
         self.reading.unread = reading.unread
-        self.display = FirstError(wanted, *around, view.told, ahead=self.reading.ahead)
+        self.display = FirstError(wanted, *around, ahead=self.reading.ahead)
 
     async def first(self, logs: Iterable[tuple[str, str]] | None = None) -> First | None:
         """The earliest such line in *logs*, pairs of a site and a log; None: in all. Raises FlarelogError."""
@@ -125,8 +125,7 @@ class FirstError(Display):
     """Keeps the first error of each stream, with *before* lines before it and *after* lines after it. An error is a
     line that one of *wanted* matches, or without *wanted* a line of level ERROR or worse, or a traceback with one.
 
-    *stamped* reads a line's own time; a block without a time has that of the lines before it. *ahead*: nanoseconds by
-    which a stream's clock is ahead.
+    A block without a time has that of the lines before it. *ahead*: nanoseconds by which a stream's clock is ahead.
     """
 
     def __init__(
@@ -134,12 +133,11 @@ class FirstError(Display):
         wanted: Sequence[re.Pattern[str]],
         before: int,
         after: int,
-        stamped: Callable[[str], int | None],
         ahead: Callable[[StreamId], int] = lambda stream: 0,
     ) -> None:
         self.ahead = ahead
         self.wanted = wanted
-        self._count, self._after, self._stamped = before, after, stamped
+        self._count, self._after = before, after
         self._found: dict[StreamId, Trouble] = {}
         self._before: dict[StreamId, deque[Line]] = {}
         self._blocks: dict[StreamId, Blocks] = {}
@@ -187,17 +185,18 @@ class FirstError(Display):
             trouble.lines += block[: trouble.missing]
             trouble.missing -= min(trouble.missing, len(block))
             return
-        time = block[0].time if block[0].time is not None else self._stamped(block[0].text)
-        if time is not None:
-            self._times[stream] = time - self.ahead(stream)
+        if block[0].time is not None:
+            self._times[stream] = block[0].time - self.ahead(stream)
         before = self._before.setdefault(stream, deque(maxlen=self._count))
-        if any(self._is_wanted(plain(line.text)) for line in block):
+        if any(self._is_wanted(line) for line in block):
             self._found[stream] = Trouble(stream, self._times.get(stream), before, block, self._after)
         else:
             before.extend(block)
 
-    def _is_wanted(self, text: str) -> bool:
-        return any(each.search(text) for each in self.wanted) if self.wanted else is_error(text)
+    def _is_wanted(self, line: Line) -> bool:
+        if self.wanted:
+            return any(each.search(plain(line.text)) for each in self.wanted)
+        return (line.level or Level.INFO) >= Level.ERROR
 
     def close(self) -> None:
         """Take the unfinished blocks, because no more lines come."""

@@ -20,12 +20,11 @@ from flarelog.records import exit_record
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
-from flarelog.render.merge import Blocks, Placing
+from flarelog.render.merge import Blocks
 from flarelog.render.ranks import RankedLines
+from flarelog.render.reader import Reader
 from flarelog.render.rows import WINDOW, Line, Note, Rest
 from flarelog.render.sieve import Sieve, sieve
-from flarelog.render.times import stamp, unread
-from flarelog.render.tracebacks import TRACEBACK
 from flarelog.text import legible, several
 from flarelog.values import changed, frozen
 
@@ -89,8 +88,8 @@ class View:
 
     choice: Choice = field(default_factory=Choice)
     new: Callable[[], Renderer] = Renderer
-    stamped: Callable[[str], int | None] = stamp
     stamps: Callable[[StreamId], Stamps] | None = None  # reads a stream's times; None: they are not needed
+    levels: bool = False  # whoever takes the lines needs their levels
     notes: bool = True  # show notes about the stream between its lines
     blocks: bool = False  # keep the lines of a traceback together
     bars: bool = False  # show rows that may change, where the output can redraw them
@@ -100,10 +99,11 @@ class View:
     merged: bool = False  # lines are merged with other streams' by their times
     place: Sequence[str] = ()  # the options that lead another command to the logs
 
-    @property
-    def told(self) -> Callable[[str], int | None]:
-        """The time of a line that has none: nothing where ``stamps`` have read it."""
-        return self.stamped if self.stamps is None else unread
+    def reader(self, stream: StreamId, *, placed: bool = False) -> Reader:
+        """A reader of *stream*. *placed*: lines are left out, and the others are merged with those of other streams."""
+        leveled = self.levels or self.blocks or self.choice.level is not None or self.ranks is not None
+        stamps = self.stamps(stream) if self.stamps is not None else None
+        return Reader(stamps, leveled=leveled, placed=placed and self.merged)
 
     @property
     def sieve(self) -> Sieve | None:
@@ -177,8 +177,7 @@ class Flow:
         self._renderer.jump(start, style)
         if plain is not None:
             self._renderer.decide(plain)
-        self.stamps = view.stamps(stream) if view.stamps is not None else None
-        self._chooser = Chooser(view.choice, view.told, arrived, ahead)
+        self._chooser = Chooser(view.choice, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
         self._losses = Losses()  # all of them, shown or not
@@ -190,8 +189,9 @@ class Flow:
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over
         # A line may be shown without the line before it, whose time it shares.
-        self._leaves_out = not view.choice.everything or self._ranked is not None or self._tail is not None
-        self._placing = Placing(view.told)
+        leaves_out = not view.choice.everything or self._ranked is not None or self._tail is not None
+        self._reader = view.reader(stream, placed=leaves_out)
+        self.stamps = self._reader.stamps
         self._packed: bool | None = None  # whether the log is compressed; None: no byte has come
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
@@ -271,8 +271,7 @@ class Flow:
             out += self._chosen(self._renderer.close(now))  # no cursor goes back over skipped bytes
             out += self._noted(offset)
             self.position = offset
-            self._renderer.jump(offset)
-            self._chooser.skip()
+            self._skip(offset)
         while data:
             mark = self._pending[0].offset if self._pending else self.position + len(data)
             piece = data[: max(0, mark - self.position)]
@@ -317,9 +316,14 @@ class Flow:
         while self._pending and self._pending[0].offset < offset:
             self._pending.popleft()
         self.position = offset
-        self._renderer.jump(offset)
-        self._chooser.skip()
+        self._skip(offset)
         return self._given(out)
+
+    def _skip(self, offset: int) -> None:
+        """Go on at *offset*."""
+        self._renderer.jump(offset)
+        self._reader.skip()
+        self._chooser.skip()
 
     def later(self) -> list[Item]:
         """The note that the other logs come before the rest of this one."""
@@ -341,22 +345,19 @@ class Flow:
     def _chosen(self, lines: list[Line]) -> list[Item]:
         if not self._view.notes:
             lines = [line for line in lines if not isinstance(line, Note)]
-        if self.stamps is not None:
-            lines = self.stamps.timed(lines)
+        lines = self._reader.read(lines)
         if self._within and lines:
             lines = [
                 Rest(*line) if line.offset == self._start and not isinstance(line, Note) else line for line in lines
             ]
             self._within = lines[-1].offset == self._start
-        if self._view.merged and self._leaves_out:
-            lines = [self._placing.of(line) for line in lines]
         if self._ranked is not None:
             lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
         if self._blocks is None:
             return list(items)
         items = list(items)
-        if not self._blocks.held and not any(item is not None and TRACEBACK in item.text for item in items):
+        if not self._blocks.held and not any(item is not None and item.kind.begins for item in items):
             return items
         return list(self._in_blocks(items, self._blocks))
 
@@ -441,7 +442,7 @@ class Flow:
         if not self._view.notes or (self._ranked is not None and not self._ranked.concerns(at)):
             return []
         note = Note.at(at, text, {"event": name, **event})
-        note.said = self._placing.said
+        note.said = self._reader.said
         return [note]
 
 

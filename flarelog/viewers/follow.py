@@ -62,9 +62,7 @@ class Follow:
     ) -> None:
         self._reading, self._display = reading, display
         self._ranks = ranks or RankChooser(RankChoice())
-        self._merge: Merge[StreamId] | None = (
-            Merge(stamped=reading.view.told, ahead=reading.ahead) if order == "time" else None
-        )
+        self._merge: Merge[StreamId] | None = Merge(ahead=reading.ahead) if order == "time" else None
         self._turns: Turns[StreamId, Mark | _Skip] = Turns()
         self._come = asyncio.Event()  # set while a piece waits to be shown
         self._unsettled: dict[StreamId, None] = {}  # in order of arrival

@@ -282,7 +282,11 @@ async def _near(
                     shown += renderer.feed(bytes(what[: end + BEHIND - at]))
     except LEFT_OUT as error:
         reading.leave_out(stream, error)
-    shown += renderer.close()
+    reader, each = reading.view.reader(stream), reading.streams.get(stream)
+    if reader.stamps is not None and each is not None:
+        reader.stamps.learn(each.info.marks)
+        reader.stamps.came(each.info)
+    shown = reader.read(shown + renderer.close())
     before = [line for line in shown if line.offset < offset]
     inside = [line for line in shown if offset <= line.offset < end]
     behind = [line for line in shown if line.offset >= end]

@@ -19,6 +19,7 @@ from flarelog.render.levels import Level
 from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
+from tests.annotated import annotated
 from tests.rows import together
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "render.json").read_text())
@@ -73,7 +74,7 @@ def test_patterns_see_no_colours() -> None:
 def test_times_choose_lines_and_hide_none_whose_time_nobody_knows() -> None:
     lines = [Line(0, 0, text) for text in ("?", "2026-11-20T08:00:00Z a", "  a", "2026-11-20T09:00:00Z b", "  b")]
     since, until = (rfc3339(f"2026-11-20T{hour}:30:00Z") for hour in ("08", "10"))
-    found = [line.text.split()[-1] for line in Chooser(Choice(since=since, until=until)).feed(lines) if line]
+    found = [line.text.split()[-1] for line in Chooser(Choice(since=since, until=until)).feed(annotated(lines)) if line]
     assert found == ["?", "b", "b"]
 
 
@@ -107,7 +108,8 @@ def written(lines: list[Line | None], size: tuple[int, int] | None = None, **opt
     out = io.BytesIO()
     console = Console(out, ConsoleOptions(**options), None if size is None else lambda: size)
     try:
-        console.show(lines, "a.log")
+        shown = iter(annotated(line for line in lines if line is not None))
+        console.show([line and next(shown) for line in lines], "a.log")
     except Enough:
         pass
     return out.getvalue().decode()
@@ -324,7 +326,7 @@ def test_a_pattern_may_be_plain_text_and_of_any_case(
 
 def test_a_level_chooses_lines_of_it_and_of_graver_ones_with_what_belongs_to_them() -> None:
     texts = ["INFO a", "  of a", "WARNING b", "  of b", "plain", "ERROR c", "DEBUG d"]
-    lines = [Line(n, n + 1, text) for n, text in enumerate(texts)]
+    lines = annotated(Line(n, n + 1, text) for n, text in enumerate(texts))
     for level, wanted in ((Level.WARNING, texts[2:4] + texts[5:6]), (Level.INFO, texts[:4] + texts[5:6])):
         found = Chooser(Choice(level=level)).feed(lines)
         assert [line.text for line in found if line is not None] == wanted

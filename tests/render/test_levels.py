@@ -17,6 +17,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
+from tests.annotated import annotated
 from tests.rows import rows, together
 
 SAID = [
@@ -409,7 +410,7 @@ def test_each_form_of_a_traceback_is_an_error_to_its_end(block: list[str]) -> No
 
 def test_a_console_with_colours_shows_levels_and_leaves_colours_of_a_log_as_they_are() -> None:
     texts = ["INFO a", "WARNING b", "  of b", "\x1b[32mERROR\x1b[0m c", "ERROR d", "e"]
-    lines = [*(Line(n, n + 1, text) for n, text in enumerate(texts)), Note.at(9, "an ERROR", {})]
+    lines = annotated([*(Line(n, n + 1, text) for n, text in enumerate(texts)), Note.at(9, "an ERROR", {})])
     shown = {}
     for colour in (True, False):
         out = io.BytesIO()
@@ -618,7 +619,7 @@ def test_a_line_of_a_containers_other_stream_is_of_no_traceback(row: tuple[list[
     block, text, at = row
     said = [("stdout", "step 1"), *(("stderr", one) for one in block), ("stdout", "  of step 1")]
     said.insert(at + 2, ("stdout", text))
-    lines = cri(*said)
+    lines = annotated(cri(*said))
     wrong = [line.text for line in Chooser(Choice(level=Level.ERROR)).feed(lines) if line is not None]
     assert wrong == block
     encoded = [json.loads(f"[{each}") for each in Encoder().rows(lines)]

@@ -14,6 +14,7 @@ from flarelog.render.merge import Blocks, LiveKeys, Merge, by_time, stored_keys
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
 from flarelog.render.tracebacks import before_traceback
+from tests.annotated import annotated
 from tests.often import tried
 from tests.rows import together
 
@@ -30,8 +31,8 @@ def texts(found: list[tuple[str, Line | None]]) -> list[str]:
 
 
 def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
-    first = [line("2026-11-20 12:00:01 a1"), line("  of a1"), line("2026-11-20 12:00:04 a4")]
-    second = [line("unstamped"), line("2026-11-20T12:00:02Z b2"), line("2026-11-20T12:00:01.5Z late")]
+    first = annotated([line("2026-11-20 12:00:01 a1"), line("  of a1"), line("2026-11-20 12:00:04 a4")])
+    second = annotated([line("unstamped"), line("2026-11-20T12:00:02Z b2"), line("2026-11-20T12:00:01.5Z late")])
     logs: dict[str, list[list[Line]]] = {"a": [first], "b": [second]}
     found = [each.text.split()[-1] for _, block in by_time(logs) for each in block]
     assert found == ["unstamped", "a1", "a1", "b2", "late", "a4"]
@@ -240,8 +241,8 @@ ValueError: bad
 @pytest.mark.parametrize("block", [TRACEBACK, GROUP, SENT], ids=["chained-with-a-prefix", "group", "sent-by-a-pool"])
 def test_a_traceback_is_one_block(block: str) -> None:
     blocks, wanted = Blocks(), block.splitlines()
-    given = ["before", *wanted, "after", "after"]
-    found = [[each.text for each in one] for text in given for one in blocks.feed([line(text)])]
+    given = annotated(line(text) for text in ["before", *wanted, "after", "after"])
+    found = [[each.text for each in one] for each in given for one in blocks.feed([each])]
     found += [[each.text for each in one] for one in blocks.settle()]
     assert found == [["before"], wanted, ["after"], ["after"]]
 
@@ -251,10 +252,9 @@ def test_a_traceback_is_one_block(block: str) -> None:
 def test_a_line_of_a_containers_other_stream_does_not_end_a_block(other: str, block: str) -> None:
     begun = [Line(n, n + 1, text, "stderr") for n, text in enumerate(block.splitlines())]
     between = Line(9, 9, other, "stdout")
-    given = [*begun[:2], between, begun[2], between, *begun[3:]]
+    *given, last = annotated([*begun[:2], between, begun[2], between, *begun[3:], between])
     blocks = Blocks()
-    found = [*blocks.feed([*given, between]), *blocks.settle()]
-    assert found == [given, [between]]
+    assert [*blocks.feed([*given, last]), *blocks.settle()] == [given, [last]]
 
 
 def test_another_stream_is_held_for_some_lines_of_a_block_that_brings_nothing() -> None:
@@ -263,23 +263,23 @@ def test_another_stream_is_held_for_some_lines_of_a_block_that_brings_nothing() 
         Line(9, 9, "x", "stdout"),
     )
     blocks = Blocks()
-    assert [len(block) for block in blocks.feed([*begun[:3], *[other] * 100])] == [23, *[1] * 80]
+    assert [len(block) for block in blocks.feed(annotated([*begun[:3], *[other] * 100]))] == [23, *[1] * 80]
 
 
 @pytest.mark.parametrize("other", ["2026-11-20 08:00:03 INFO of another thread", "[INFO] x", "hello world"])
 def test_a_line_that_is_no_exception_is_of_no_block(other: str) -> None:
     for begun in (TRACEBACK.splitlines()[:3], GROUP.splitlines()):
         prefix = begun[0].partition("Tr")[0] if begun[0].startswith("[") else ""
-        blocks, given = Blocks(), [*begun, prefix + other]
-        found = [[each.text for each in one] for text in given for one in blocks.feed([line(text)])]
+        blocks, given = Blocks(), annotated(line(text) for text in [*begun, prefix + other])
+        found = [[each.text for each in one] for each in given for one in blocks.feed([each])]
         assert found == [begun, [prefix + other]]
 
 
 def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:
     blocks = Blocks()
-    assert not list(blocks.feed([line("Traceback (most recent call last):"), line("  File")]))
+    assert not list(blocks.feed(annotated([line(BEGINS), line("  File")])))
     assert [len(block) for block in blocks.settle()] == [2]
-    endless = [line("Traceback (most recent call last):"), *[line("  File")] * 5000]
+    endless = annotated([line(BEGINS), *[line("  File")] * 5000])
     assert max(len(block) for block in blocks.feed(endless)) == 1000
 
 
@@ -314,7 +314,7 @@ def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() ->
     """The code once stripped two million blanks again for each line, which took minutes."""
     lines = [Line(0, 1, " " * (2 << 20) + BEGINS), *(Line(0, 1, "x") for _ in range(20_000))]
     blocks = Blocks()
-    assert sum(len(block) for block in [*blocks.feed(lines), *blocks.settle()]) == len(lines)
+    assert sum(len(block) for block in [*blocks.feed(annotated(lines)), *blocks.settle()]) == len(lines)
 
 
 @together(

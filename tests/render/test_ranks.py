@@ -8,6 +8,7 @@ from flarelog.errors import InvalidOption
 from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines, Verdict, known, named, rank_map, rank_of
 from flarelog.render.rows import Line
+from tests.annotated import annotated
 from tests.rows import together
 
 RUN = "run-1"
@@ -210,7 +211,7 @@ def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
     lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream))
     texts = ["step 1", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "ValueError: no",
              "step 2", "ERROR", "an Error in one line"]  # fmt: skip
-    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts))
+    found = lines.feed(annotated(Line(n, 0, text) for n, text in enumerate(texts)))
     assert [line.text for line in found] == [*texts[1:5], texts[6]]
     shown = RankedLines(chooser(log, globs=("1",)), str(log.stream))
     assert [line.text for line in shown.feed(Line(n, 0, text) for n, text in enumerate(texts))] == texts
@@ -224,7 +225,7 @@ def test_of_other_ranks_the_whole_abort_of_a_c_program_is_shown() -> None:
     texts = ["step 1", "terminate called after throwing an instance of 'std::runtime_error'", "  what():  x",
              "Exception raised from check at a.cpp:43 (most recent call first):", "frame #0: f()", "step 2", "[E] y",
              "2026-11-20 08:00:00 error it failed", "free(): invalid pointer"]  # fmt: skip
-    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts))
+    found = lines.feed(annotated(Line(n, 0, text) for n, text in enumerate(texts)))
     assert [line.text for line in found] == [*texts[1:5], *texts[6:]]
 
 
@@ -233,7 +234,7 @@ def test_of_other_ranks_no_line_of_a_containers_other_stream_is_shown_with_a_tra
     lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream))
     texts = ["Traceback (most recent call last):", "loss: 0.5", '  File "a.py", line 1, in f', "  x", "Died", "step"]
     given = [Line(n, 0, text, ("stderr", "stdout")[n % 2]) for n, text in enumerate(texts)]
-    assert [line.text for line in lines.feed(given)] == texts[::2]
+    assert [line.text for line in lines.feed(annotated(given))] == texts[::2]
 
 
 @pytest.mark.parametrize("prefix", ["[rank{}]: ", "[default{}]:"])
@@ -247,7 +248,7 @@ def test_tracebacks_of_other_ranks_are_whole_where_they_are_mixed(prefix: str) -
     }
     texts = [f"{prefix.format(rank)}{own[n]}" for n in range(5) for rank, own in said.items()]
     hidden = [f"{prefix.format(rank)}step 9" for rank in (1, 2)]
-    found = lines.feed(Line(n, 0, text) for n, text in enumerate([*texts, *hidden]))
+    found = lines.feed(annotated(Line(n, 0, text) for n, text in enumerate([*texts, *hidden])))
     assert [line.text for line in found] == texts
 
 

@@ -29,7 +29,6 @@ from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
-from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
@@ -46,6 +45,7 @@ from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.selection import Selection
+from tests.annotated import annotated, stamps
 from tests.missing import never_stored
 from tests.often import often, table
 from tests.rows import together
@@ -87,7 +87,8 @@ def read(
     order: Order = "arrival",
 ) -> list[str]:
     shown = Shown()
-    view = replace(view or View(new=partial(Renderer, "plain"), notes=False), merged=order == "time")
+    view = view or View(new=partial(Renderer, "plain"), notes=False)
+    view = replace(view, stamps=view.stamps or stamps, merged=order == "time")
     reading = Reading(origin, selection, view, pytest.fail)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "Merge", partial(Merge, 600.0))  # seconds: even on a loaded machine no log comes late
@@ -204,7 +205,9 @@ def test_a_line_without_a_time_has_that_of_the_line_before_it_even_where_that_is
             text = f"{stamped} {word} {site}.{number} and so on, and on"
             own.append((time, site, number, text))
         logs[f"{site}/log.txt"] = "".join(f"{text}\n" for *_, text in own).encode()
-        chosen = [each for each in own if choice.everything or list(Chooser(choice).feed([Line(0, 0, each[3])]))]
+        chosen = [
+            each for each in own if choice.everything or list(Chooser(choice).feed(annotated([Line(0, 0, each[3])])))
+        ]
         wanted += chosen if tail is None else chosen[-tail:]
     lines = read(
         Held(logs, 100),
@@ -760,7 +763,7 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
 ) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
     heard: list[str] = []
-    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=notes, merged=order == "time")
+    shown, view = Shown(), View(new=partial(Renderer, "plain"), stamps=stamps, notes=notes, merged=order == "time")
 
     async def go() -> Reading:
         await _damaged(tmp_path, missing)
@@ -1103,8 +1106,8 @@ def test_a_log_that_is_sealed_while_a_store_is_looked_at_ends_no_look(
 
 
 def first_error(logs: dict[str, bytes], before: int = 1, after: int = 1) -> tuple[str, list[str]] | None:
-    display = FirstError((), before, after, stamp)
-    view = View(Choice(level=Level.ERROR, before=20, after=1000), notes=False)
+    display = FirstError((), before, after)
+    view = View(Choice(level=Level.ERROR, before=20, after=1000), stamps=stamps, notes=False)
     asyncio.run(Follow(Reading(Held(logs), Selection(RUN), view, pytest.fail), display).run())
     display.close()
     found = display.earliest
@@ -1208,8 +1211,8 @@ def test_a_bar_of_several_rows_is_drawn_with_all_of_them(workers: int) -> None:
 
 def test_a_traceback_behind_which_nothing_comes_is_an_error_as_well() -> None:
     """A program that crashes writes nothing afterwards."""
-    display = FirstError((), 1, 1, stamp)
-    lines = [Line(0, 0, text) for text in ("step 1", *TRACE.decode().splitlines())]
+    display = FirstError((), 1, 1)
+    lines = annotated(Line(0, 0, text) for text in ("step 1", *TRACE.decode().splitlines()))
     display.show([(StreamId(RUN, "a", "l"), lines)])
     assert not display.enough(False, 0.0)
     assert not display.enough(True, 1.0)
@@ -1221,7 +1224,7 @@ def test_a_traceback_behind_which_nothing_comes_is_an_error_as_well() -> None:
 
 
 def test_a_command_that_ended_badly_is_enough_whatever_its_log_tells() -> None:
-    display = FirstError((), 1, 1, stamp)
+    display = FirstError((), 1, 1)
     display.failed = lambda: True
     assert [display.enough(True, now) for now in (1.0, 5.0)] == [False, True]
 

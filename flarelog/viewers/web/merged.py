@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from flarelog.model import StreamInfo
-from flarelog.render.choose import Choice, Chooser
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.viewers.clocks import Clocks
@@ -87,15 +86,8 @@ async def of_level(
     """
     found: list[tuple[int, Line, int]] = []
     first = one = await turn(places, MOST_ROWS)
-    choosers: dict[int, Chooser] = {}
     while True:
-        if back:
-            choosers = {}  # an earlier page does not continue the lines of the page read before
-        kept = [
-            (k, line, key)
-            for k, line, key in one.rows
-            for _ in choosers.setdefault(k, Chooser(Choice(level=level))).feed((line,))
-        ]
+        kept = [each for each in one.rows if isinstance(each[1], Note) or (each[1].level or 0) >= level]
         found = kept + found if back else found + kept
         if one.over or len(found) >= rows or late():
             break

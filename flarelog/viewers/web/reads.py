@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -43,7 +44,7 @@ class Reads:
         self._stamps = stamps_here()
 
     def view(self, level: Level | None = None) -> View:
-        return View(Choice(level=level), Renderer, stamps=self._stamps)
+        return View(Choice(level=level), Renderer, self._stamps, levels=True)
 
     async def _view_of(self, request: Request, asked: Mapping[str, Any], info: StreamInfo) -> View:
         """The view that the request asks for. Raises Refused, InvalidOption."""
@@ -55,7 +56,7 @@ class Reads:
             raise Refused(400, "ranks is a list of numbers, or of globs of numbers")
         chooser = RankChooser(RankChoice.of([str(one) for one in ranks], "", ()))
         chooser.learn((await self._lists.of(request.state.session.of, info.stream.run)).infos, over=True)
-        return View(view.choice, view.new, stamps=view.stamps, ranks=lambda of: RankedLines(chooser, str(of)))
+        return replace(view, ranks=lambda of: RankedLines(chooser, str(of)))
 
     # --- windows
 

@@ -9,13 +9,12 @@ viewers that number their streams differently share them.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 from time import time_ns
 
-from flarelog.render.levels import Level, Levels
+from flarelog.render.levels import Level
 from flarelog.render.merge import LiveKeys
 from flarelog.render.rows import MARK, Line, Note, Rest
 from flarelog.render.sgr import SGR, changed, plain
@@ -29,12 +28,9 @@ _WEIGHTS = {"1": "b", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s", "21": "u
 
 
 class Encoder:
-    """Encodes the lines of one log, in their order: a line may have the level of the line before. *keys*: of live
-    lines.
-    """
+    """Encodes the lines of one log, as a ``Reader`` annotated them. *keys*: of live lines."""
 
     def __init__(self, keys: LiveKeys | None = None) -> None:
-        self._levels = defaultdict[str, Levels](Levels)  # by a line's stream
         self._keys, self._key = keys, 0
 
     def rows(self, lines: Iterable[Line | None], numbers: Sequence[int | None] = ()) -> list[str]:
@@ -59,7 +55,7 @@ class Encoder:
         return found
 
     def row(self, line: Line) -> str:
-        offset, end, text, stream, time, _ = line
+        offset, end, text, stream, time, (_, level, begins, within, _) = line
         spans, flags = "", 0
         if isinstance(line, Note):
             flags |= NOTE
@@ -67,14 +63,12 @@ class Encoder:
         else:
             if "\x1b" in text:
                 text, spans = parted(text)
-            levels = self._levels[stream]
-            level = levels.of(text)
             if level is not None and level >= _WARNING:
                 flags |= ERROR if level >= _ERROR else WARNING
-            if levels.within:
-                flags |= INSIDE
-            elif levels.begins:
+            if begins:
                 flags |= BEGINS
+            elif within:
+                flags |= INSIDE
             if stream == "stderr":
                 flags |= STDERR
             if text.endswith(MARK):

@@ -21,9 +21,10 @@ from flarelog.viewers.selection import Selection
 from flarelog.viewers.web.merged import Page, of_level, page
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.windows import Windows
+from tests.annotated import annotated
 
 COUNT = 10_000
-LINES = [Line(n, n + 1, f"ERROR {n}" if n % 1500 == 7 else f"INFO {n}") for n in range(COUNT)]
+LINES = annotated([Line(n, n + 1, f"ERROR {n}" if n % 1500 == 7 else f"INFO {n}") for n in range(COUNT)])
 ERRORS = [line.text for line in LINES if line.text.startswith("ERROR")]
 
 

@@ -25,13 +25,14 @@ from flarelog.viewers.web.rows import (
     classes_of,
     numbered,
 )
+from tests.annotated import annotated
 from tests.rows import together
 
 
 def rows(data: bytes, k: int = 0) -> list[list[Any]]:
     renderer = Renderer("plain")
     found: list[list[Any]] = json.loads(
-        f"[{numbered(k, chr(10).join(Encoder().rows(renderer.feed(data) + renderer.close())))}]"
+        f"[{numbered(k, chr(10).join(Encoder().rows(annotated(renderer.feed(data) + renderer.close()))))}]"
     )
     return found
 
