@@ -210,7 +210,8 @@ class _View:
         self._tail, self._by_time = tail, by_time
         self._timed = options.timed or by_time
         self._choice = lines.choice
-        self._leveled = lines.leveled or lines.choice.level is not None
+        # Levels of the last lines alone are read when these are known.
+        self._leveled = lines.choice.level is not None or (lines.leveled and self._tail is None)
         self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
         self._console = lines.console(
             sys.stdout.buffer,
@@ -238,8 +239,9 @@ class _View:
         chosen = {number: self._chosen(number, chooser) for number, chooser in enumerate(choosers)}
         for number, items in by_time(chosen) if self._by_time else _one_by_one(chosen):
             show(items, number)
+        last = [Reader(leveled=self._lines.leveled and not self._leveled) for _ in self._logs]
         for one, number in kept:
-            self._said([one], number)
+            self._said([one] if one is None else last[number].read([one]), number)
         for name, count in zip(self._names, self._found, strict=False) if self._own.count else ():
             click.echo(f"{name}:{count}" if len(self._names) > 1 else count)
         for name, chooser in zip(self._names, choosers, strict=True):

@@ -121,15 +121,15 @@ class Chooser:
 
     def _chosen(self, lines: Iterable[Line]) -> Iterator[Line | None]:
         choice = self._choice
-        context = bool(choice.before or choice.after)
+        context, timed = bool(choice.before or choice.after), choice.since is not None or choice.until is not None
         for line in lines:
             if isinstance(line, Note):
                 yield line
                 continue
-            if not self._in_time(line):
+            if timed and not self._in_time(line):
                 continue
-            text = plain(line.text)
-            if self._wanted(text, line.kind.level):
+            text = plain(line[2])
+            if self._wanted(text, line[5][1]):
                 if context and self._gap and self._shown:
                     yield None
                 yield from self._before
@@ -168,8 +168,6 @@ class Chooser:
 
     def _in_time(self, line: Line) -> bool:
         since, until = self._choice.since, self._choice.until
-        if since is None and until is None:
-            return True
         if line.time is not None:
             self._time, self._at = line.time - self._ahead, line.offset
             return (since is None or self._time >= since) and (until is None or self._time < until)

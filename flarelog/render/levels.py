@@ -386,17 +386,23 @@ class Levels:
     def __init__(self) -> None:
         self._last: Level | None = None
         self._tracebacks = Tracebacks()
-        # A traceback begins in the last line; the last line continued one, and its exception is still to come.
-        self.begins = self.within = self.open = False
+        # Whether a traceback begins in the last line, whether that continued one, and whether the exception is still to
+        # come; None: neither.
+        self.part: tuple[bool, bool, bool] | None = None
         self._like, self._end = b"", 0  # the shape and length of the text that set the previous line's level
+
+    @property
+    def within(self) -> bool:
+        """Whether the last line continued a traceback."""
+        return self.part is not None and self.part[1]
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: unknown."""
-        self.begins = self.within = self.open = False
+        self.part = None
         if TRACEBACK in text and (stack := self._tracebacks.begins(text)):
             return self._begun(stack)
         if self._tracebacks.open and (stack := self._tracebacks.goes_on(text)):
-            self.within, self.open = True, stack.open
+            self.part = False, True, stack.open
             return _ERROR
         if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
             return self._last  # most lines begin like the line before them, except for the time
@@ -413,6 +419,5 @@ class Levels:
         return own
 
     def _begun(self, stack: Stack, level: Level = _ERROR) -> Level:
-        self._last, self._end, self.begins = level, 0, True
-        self.within, self.open = stack.number < stack.at, stack.open
+        self._last, self._end, self.part = level, 0, (True, stack.number < stack.at, stack.open)
         return level

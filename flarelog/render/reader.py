@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flarelog.render.levels import Levels
-from flarelog.render.rows import Line, Note, Untimed, kind_of
+from flarelog.render.levels import Level, Levels
+from flarelog.render.rows import BAR, Kind, Line, Note, Untimed, kind_of
 from flarelog.render.sgr import plain
 
 if TYPE_CHECKING:  # a view without times needs none
     from flarelog.render.zones import Stamps
+
+_KINDS = {level: Kind(False, level) for level in Level}  # of most lines
 
 
 class Reader:
@@ -52,10 +54,12 @@ class Reader:
             if line[3] != stream:
                 stream = line[3]
                 levels = by_stream[stream]
-            level = levels.of(plain(line[2]))
-            if level is not None or levels.begins:
-                kind = kind_of(line[5][0], level, levels.begins, levels.within, levels.open)
-                line = new(Line, (*line[:5], kind))
+            offset, end, text, _, time, kind = line
+            level = levels.of(plain(text) if "\x1b" in text else text)
+            if levels.part is not None or kind is BAR:
+                line = new(Line, (offset, end, text, stream, time, kind_of(kind.bar, level, *levels.part or ())))
+            elif level is not None:
+                line = new(Line, (offset, end, text, stream, time, _KINDS[level]))
             out.append(line)
         return out
 

@@ -107,7 +107,7 @@ class Console:
                 self._said(texts)
                 texts = []
             if options.colour and options.output == "text":
-                lines = [line if line is None else _coloured(line) for line in lines]
+                lines = [_coloured(line) if line and line[5][1] in LEVEL_STYLES else line for line in lines]
             if options.output == "json":
                 head = "".join(
                     f"{self._dumped(name)}: {self._dumped(value)}, " for name, value in source.fields.items()
@@ -217,10 +217,9 @@ class Console:
 
 def _coloured(line: Line) -> Line:
     """*line* in the colour of its level; a line with colours of its own keeps them."""
-    style = LEVEL_STYLES.get(line.level, "") if line.level is not None else ""
-    if not style or "\x1b" in line.text:
+    if line.level is None or "\x1b" in line.text:
         return line
-    return line._replace(text=f"{painted('', style)}{line.text}{RESET}")
+    return line._replace(text=f"{painted('', LEVEL_STYLES[line.level])}{line.text}{RESET}")
 
 
 _CLOCK = late(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
