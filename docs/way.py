@@ -74,7 +74,7 @@ LANES = (
             "viewers.flow:Flow.feed",
             "render.container:Renderer.feed",
             "render.screen:Screen.feed",
-            "render.choose:Chooser.feed",
+            "lines.choose:Chooser.feed",
             "viewers.console:Console.show_all",
             "viewers.pipe:Pipe.drain",
         ),

@@ -35,6 +35,11 @@ from flarelog.errors import (
     StreamFenced,
     StreamRejected,
 )
+from flarelog.lines.choose import moment
+from flarelog.lines.line import Line, Note
+from flarelog.lines.merge import Blocks
+from flarelog.lines.sgr import highlighted, plain
+from flarelog.lines.times import rfc3339, shown, stamp
 from flarelog.model import (
     MAX_OFFSET,
     Action,
@@ -57,16 +62,12 @@ from flarelog.policy import Identity, Policy, Role
 from flarelog.receiver import phases
 from flarelog.records import stream_record
 from flarelog.render import allowance, screen
-from flarelog.render.choose import moment
 from flarelog.render.container import FORMS, Renderer, parse
 from flarelog.render.counting import Counted
-from flarelog.render.merge import Blocks
-from flarelog.render.rows import Line, Note, Overlong
+from flarelog.render.rows import Overlong
 from flarelog.render.screen import Screen
-from flarelog.render.sgr import highlighted, plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import _MOVES, Sieving
-from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.security import tokens as secrets
 from flarelog.security.guard import bearer
 from flarelog.security.refusals import address_of

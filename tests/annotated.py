@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC
 
-from flarelog.render.reader import Reader
-from flarelog.render.rows import Line
-from flarelog.render.zones import Stamps
+from flarelog.lines.line import Line
+from flarelog.lines.reader import Reader
+from flarelog.lines.zones import Stamps
 
 
 def reader() -> Reader:

@@ -6,8 +6,8 @@ import pytest
 
 from flarelog import globs
 from flarelog.errors import InvalidOption
+from flarelog.lines.ranks import known, rank_map
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.ranks import known, rank_map
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.viewers.selection import Selection
 from tests.rows import together

@@ -169,7 +169,7 @@ def _one(value: object, param: click.Option, context: click.Context) -> object:
 def _demand(value: str, param: click.Option) -> None:
     """Raises FlarelogError if the command would refuse *value*."""
     if param.metavar == "TIME":
-        from flarelog.render.choose import moment
+        from flarelog.lines.choose import moment
 
         moment(value, time.time_ns())
     elif param.metavar == "GLOB":
@@ -387,13 +387,13 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.cli.findings import table
     from flarelog.cli.ready import check as check_ready
     from flarelog.cli.view import codec, siteless
+    from flarelog.lines.choose import patterns
+    from flarelog.lines.ranks import RankChoice
     from flarelog.poc.faults import chosen as faults
     from flarelog.poc.options import PocOptions
     from flarelog.policy import run_patterns
     from flarelog.quantities import seconds
     from flarelog.receiver.workers import place
-    from flarelog.render.choose import patterns
-    from flarelog.render.ranks import RankChoice
     from flarelog.security.access import PolicyFile
     from flarelog.security.pairs import check_days
     from flarelog.sources.consent import in_force

@@ -23,10 +23,10 @@ from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record
 from flarelog.detect.table import Table
 from flarelog.errors import FAILED, NOT_FOUND, OK
+from flarelog.lines.ranks import RankChoice, RankChooser
+from flarelog.lines.times import shown
 from flarelog.names import run_name
 from flarelog.options import typed
-from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
 from flarelog.text import are, legible, several
 from flarelog.values import frozen

@@ -16,10 +16,10 @@ from flarelog.cli.lines import Lines
 from flarelog.cli.running import talk
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import command
-from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.rows import Line
 from flarelog.sources.zone import system_zone
 from flarelog.text import several
 from flarelog.viewers.console import summary

@@ -18,18 +18,18 @@ from flarelog.cli.options import TYPED, is_flag
 from flarelog.cli.running import terminal_size
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
+from flarelog.lines.choose import Choice, ending, moment, patterns
+from flarelog.lines.levels import NAMES, SPELLINGS, Level
 from flarelog.options import option, typed
 from flarelog.render.bars import LIMIT
-from flarelog.render.choose import Choice, ending, moment, patterns
 from flarelog.render.container import Form, Renderer
-from flarelog.render.levels import NAMES, SPELLINGS, Level
 from flarelog.render.rows import Overlong
 from flarelog.values import changed, frozen
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
 if TYPE_CHECKING:
+    from flarelog.lines.zones import Stamps
     from flarelog.model import StreamId
-    from flarelog.render.zones import Stamps
 
 _CHANGING = "include", "exclude", "since", "until", "timestamps", "level", "format", "first_error"
 
@@ -155,7 +155,7 @@ class Lines:
     @cached_property
     def _own(self) -> tzinfo:
         """The zone of a time without one, if its site's zone is unknown too; computed on first use."""
-        from flarelog.render.zones import zone_of
+        from flarelog.lines.zones import zone_of
         from flarelog.sources.zone import system_zone
 
         said = next((zone for glob, zone in self._zones if glob == "*"), None)
@@ -170,8 +170,8 @@ class Lines:
         """A reader of times in *stream*, or in a file. *now*: nanoseconds since 1970, for times without a year.
         *search*: looks in the whole log for the order of days and months.
         """
-        from flarelog.render.doubts import Doubts
-        from flarelog.render.zones import Stamps
+        from flarelog.lines.doubts import Doubts
+        from flarelog.lines.zones import Stamps
 
         zones = [] if stream is None else [zone for glob, zone in self._zones if any_of((glob,), stream.site)]
         said = zones[0] if zones else None
@@ -241,7 +241,7 @@ def zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
     found: list[tuple[str, tzinfo]] = []
     if not texts:
         return found
-    from flarelog.render.zones import zone_of
+    from flarelog.lines.zones import zone_of
 
     for text in texts:
         glob, equals, name = text.rpartition("=")

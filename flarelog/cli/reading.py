@@ -20,10 +20,10 @@ from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.completeness import incomplete_lines, open_line
 from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
+from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.lines.sgr import plain
 from flarelog.model import StreamId
 from flarelog.records import unstored_sentences
-from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.sgr import plain
 from flarelog.text import several
 from flarelog.values import changed
 from flarelog.viewers.console import Console, summary
@@ -37,7 +37,7 @@ from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
     from flarelog.detect.table import Table
-    from flarelog.render.rows import Line
+    from flarelog.lines.line import Line
     from flarelog.viewers.batch import Batch
 
 _GLOB = set("*?[")

@@ -23,10 +23,10 @@ from flarelog.cli.there import origin
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.errors import FAILED, OK, InvalidOption
+from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.options import typed
-from flarelog.render.zones import Stamps
 from flarelog.replace import replace_file
 from flarelog.sources.zone import system_zone
 from flarelog.text import legible

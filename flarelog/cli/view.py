@@ -26,13 +26,13 @@ from flarelog.cli.pager import Pager
 from flarelog.cli.running import checked, end
 from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, InvalidOption
+from flarelog.lines.choose import Chooser
+from flarelog.lines.line import Line
+from flarelog.lines.merge import by_time
+from flarelog.lines.reader import Reader
+from flarelog.lines.times import order_of
 from flarelog.options import typed
-from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
-from flarelog.render.merge import by_time
-from flarelog.render.reader import Reader
-from flarelog.render.rows import Line
-from flarelog.render.times import order_of
 from flarelog.text import legible
 from flarelog.values import frozen
 from flarelog.viewers.console import Enough, Label, summary

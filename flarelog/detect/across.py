@@ -13,10 +13,10 @@ from flarelog.detect.desync import desync
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
+from flarelog.lines.levels import Level
+from flarelog.lines.times import SECOND
 from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
 from flarelog.names import natural
-from flarelog.render.levels import Level
-from flarelog.render.times import SECOND
 from flarelog.text import legible
 
 SLACK = 2 * SECOND  # clocks of compared sites may still differ by this

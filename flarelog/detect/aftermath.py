@@ -25,8 +25,8 @@ from flarelog.detect.going_on import shows as goes_further
 from flarelog.detect.meant import AT_ANY_LEVEL, DISPENSABLE, WARNED_OF
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import OURS, SIGNATURES
+from flarelog.lines.tracebacks import MOST
 from flarelog.model import MAX_OFFSET
-from flarelog.render.tracebacks import MOST
 
 AFTER = MOST  # lines behind a finding that are read
 NEAR = 5  # lines behind a failure in which a program says that it recovers

@@ -13,8 +13,8 @@ from dataclasses import field
 from typing import Any, Literal
 
 from flarelog.late import late
+from flarelog.lines.levels import Level
 from flarelog.model import StreamId
-from flarelog.render.levels import Level
 from flarelog.render.rows import TAIL
 from flarelog.text import legible
 from flarelog.values import frozen

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from flarelog.render.merge import LEAP
-from flarelog.render.rows import Line
-from flarelog.render.times import has_year, in_year_of
+from flarelog.lines.line import Line
+from flarelog.lines.merge import LEAP
+from flarelog.lines.times import has_year, in_year_of
 
 BEFORE = 20  # lines that are kept
 NEVER = 1 << 63  # nanoseconds since 1970

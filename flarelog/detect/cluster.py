@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flarelog.detect.base import signature
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 
 SIGNATURES = (
     signature(

@@ -6,7 +6,7 @@ Most of them are cascades: a rank waits for another one, which failed before.
 from __future__ import annotations
 
 from flarelog.detect.base import signature
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 
 SIGNATURES = (
     signature(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from flarelog.detect.base import Finding
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 from flarelog.text import several
 
 LISTED = 8  # ranks that a sentence names

@@ -26,11 +26,12 @@ from flarelog.detect.speaking import goes_on, is_message, without_nothing
 from flarelog.detect.table import OURS, Table
 from flarelog.detect.tracebacks import Traceback, Tracebacks, folded
 from flarelog.exit_marks import Exit
+from flarelog.lines.levels import Level, level_of
+from flarelog.lines.line import Line, Note
+from flarelog.lines.sgr import plain
+from flarelog.lines.tracebacks import TRACEBACK
 from flarelog.model import StreamId
-from flarelog.render.levels import Level, level_of
-from flarelog.render.rows import WINDOW, Line, Note
-from flarelog.render.sgr import plain
-from flarelog.render.tracebacks import TRACEBACK
+from flarelog.render.rows import WINDOW
 from flarelog.text import legible
 
 STATES, ROWS = 8, WINDOW  # states of one redrawn row; redrawn rows at once

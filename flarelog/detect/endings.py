@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flarelog.detect.going_on import HEAD, is_of_a_part
 from flarelog.late import late
-from flarelog.render.levels import is_error
+from flarelog.lines.levels import is_error
 
 STEPS = 2  # steps before words of an end that make them credible
 

@@ -12,8 +12,8 @@ from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
 from flarelog.detect.tracebacks import Traceback, only_reports
 from flarelog.late import late
-from flarelog.render.levels import Level, level_of
-from flarelog.render.tracebacks import TRACEBACK
+from flarelog.lines.levels import Level, level_of
+from flarelog.lines.tracebacks import TRACEBACK
 from flarelog.text import legible
 
 TRACEBACK_ROOT = signature(

@@ -14,8 +14,8 @@ from flarelog.detect.going_on import is_back, is_caught, is_of_a_part, is_well_a
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.table import OURS
 from flarelog.exit_marks import Exit, end_of
+from flarelog.lines.levels import Level, level_of
 from flarelog.model import MAX_OFFSET
-from flarelog.render.levels import Level, level_of
 
 MOST = 1000  # findings of one log
 WATCHED = 32  # the latest findings that are compared with lines which may say that something is back

@@ -5,7 +5,7 @@ of them is a root by itself.
 from __future__ import annotations
 
 from flarelog.detect.base import signature
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 
 # Not a line whose own level is below ERROR.
 _HARMLESS = (

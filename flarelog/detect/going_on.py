@@ -13,8 +13,8 @@ from zlib import crc32
 from flarelog.detect.base import LOOKED, sieved, words
 from flarelog.detect.speaking import goes_on
 from flarelog.late import late
-from flarelog.render.levels import Level, is_error, level_of
-from flarelog.render.meters import is_bar
+from flarelog.lines.levels import Level, is_error, level_of
+from flarelog.lines.meters import is_bar
 
 HEAD = 400  # characters of a line that are searched
 

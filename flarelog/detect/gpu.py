@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flarelog.detect.base import Fact, signature
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flarelog.detect.base import signature
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 
 # Tools that list, clean up or set a priority: a script mostly goes on after they fail.
 _TIDIES = (

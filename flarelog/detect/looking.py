@@ -23,16 +23,16 @@ from flarelog.detect.detector import Detector
 from flarelog.detect.found import Key, Settled
 from flarelog.detect.progress import Progress, digest_of
 from flarelog.detect.table import Table
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChoice, RankChooser
+from flarelog.lines.sgr import plain
+from flarelog.lines.times import order_of
+from flarelog.lines.zones import Stamps, spoken
 from flarelog.model import Attributes, Mark, StreamInfo
 from flarelog.render.bars import LIMIT
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.edges import is_packed, tears
-from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.rows import Line
-from flarelog.render.sgr import plain
 from flarelog.render.sieving import Sieving
-from flarelog.render.times import order_of
-from flarelog.render.zones import Stamps, spoken
 
 LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are searched together
 PARTED = 16 << 20  # bytes of a line; a longer one is split

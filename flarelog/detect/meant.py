@@ -19,7 +19,7 @@ from flarelog.detect.going_on import (
     starts_shell,
 )
 from flarelog.detect.speaking import denied, is_retried, is_skipped, only_speaks
-from flarelog.render.levels import Level, is_error, level_of
+from flarelog.lines.levels import Level, is_error, level_of
 
 WARNED_OF = frozenset(
     words(

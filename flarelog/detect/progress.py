@@ -15,9 +15,9 @@ from zlib import crc32
 from flarelog.detect.base import Finding
 from flarelog.detect.found import NOTHING, Key, Settled
 from flarelog.detect.records import finding_of, kept_record
+from flarelog.lines.ranks import known
+from flarelog.lines.zones import Spoken, told
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.ranks import known
-from flarelog.render.zones import Spoken, told
 
 
 @dataclass(slots=True)

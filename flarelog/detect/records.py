@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from flarelog.detect.base import SHOWN, Fact, Finding, Role
+from flarelog.lines.levels import Level
+from flarelog.lines.times import shown
 from flarelog.model import MAX_OFFSET, StreamId
-from flarelog.render.levels import Level
-from flarelog.render.times import shown
 from flarelog.text import legible
 
 MOST_FACTS = 32

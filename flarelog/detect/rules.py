@@ -27,8 +27,8 @@ from flarelog.detect.base import Role, Signature
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.errors import FlarelogError, InvalidFile
 from flarelog.linear import compiled
+from flarelog.lines.levels import NAMES, Level
 from flarelog.names import meant
-from flarelog.render.levels import NAMES, Level
 from flarelog.values import frozen
 
 MOST = 200  # rules of one file

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from flarelog.detect.table import Absence
 from flarelog.exit_marks import Exit
+from flarelog.lines.line import Line
 from flarelog.model import MAX_OFFSET
-from flarelog.render.rows import Line
 
 
 class Lack(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from flarelog.detect.base import LOOKED, sieved
 from flarelog.late import late
-from flarelog.render.levels import Level, is_error, level_of
+from flarelog.lines.levels import Level, is_error, level_of
 
 BEFORE, BEHIND = 160, 40  # characters before and behind the trouble that are searched
 

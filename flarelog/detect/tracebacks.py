@@ -6,9 +6,9 @@ import json
 import re
 
 from flarelog.detect.base import LOOKED
-from flarelog.render import tracebacks
-from flarelog.render.rows import Line
-from flarelog.render.tracebacks import MOST, TRACEBACK, Stack
+from flarelog.lines import tracebacks
+from flarelog.lines.line import Line
+from flarelog.lines.tracebacks import MOST, TRACEBACK, Stack
 
 _STRING = re.compile(r'(?:[^"\\]|\\.)*', re.DOTALL)
 _REPORTS = re.compile(

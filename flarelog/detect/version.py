@@ -17,7 +17,7 @@ from flarelog.detect import looking
 from flarelog.late import Late
 from flarelog.values import fields_of
 
-ROOMS = ("flarelog.detect.", "flarelog.render.")
+ROOMS = ("flarelog.detect.", "flarelog.lines.", "flarelog.render.")
 
 
 @cache

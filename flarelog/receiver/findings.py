@@ -25,8 +25,8 @@ from flarelog.detect.looking import BLOCK, examine, glance
 from flarelog.detect.progress import Progress
 from flarelog.detect.version import version
 from flarelog.errors import FlarelogError, InvalidName
+from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.stores.aside import aside
 from flarelog.stores.base import AtHand, Bytes, Store

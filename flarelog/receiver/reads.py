@@ -12,11 +12,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from functools import partial
 from typing import Any
 
+from flarelog.lines.sgr import LONGEST, unfinished
 from flarelog.model import Action
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
 from flarelog.render.counting import Counting
-from flarelog.render.sgr import LONGEST, unfinished
 from flarelog.render.sieving import Sieving
 from flarelog.security.context import Context
 from flarelog.stores.base import Store

@@ -14,10 +14,11 @@ import re
 import sys
 from collections.abc import Iterator
 
+from flarelog.lines.line import Line, mark_of
+from flarelog.lines.meters import has_picture, is_bar
+from flarelog.lines.sgr import SGR, changed, plain
 from flarelog.render.allowance import MOVE, PAGE, Allowance
-from flarelog.render.meters import has_picture, is_bar
-from flarelog.render.rows import TAB, WINDOW, Line, Overlong, Row, mark_of, resembles
-from flarelog.render.sgr import SGR, changed, plain
+from flarelog.render.rows import TAB, WINDOW, Overlong, Row, resembles
 
 LIMIT = 1 << 16  # characters shown of a line
 SPLIT = 1 << 17  # characters of an endless line held before its parts are output

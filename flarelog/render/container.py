@@ -17,10 +17,11 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from flarelog.late import late
+from flarelog.lines.line import Line
+from flarelog.lines.times import rfc3339
 from flarelog.render.bars import LIMIT
-from flarelog.render.rows import WINDOW, Line, Overlong
+from flarelog.render.rows import WINDOW, Overlong
 from flarelog.render.screen import Screen
-from flarelog.render.times import rfc3339
 
 Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flarelog.checksum import extend
-from flarelog.render.sgr import sequences, unfinished
+from flarelog.lines.sgr import sequences, unfinished
 
 BLOCK = 64 << 10  # bytes
 _FULL = 256  # stretches in one answer

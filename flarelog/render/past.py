@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from flarelog.render.doubts import Latest
-from flarelog.render.times import LOOKED, SECOND, stamp
-from flarelog.render.zones import Stamps, offsets
+from flarelog.lines.doubts import Latest
+from flarelog.lines.times import LOOKED, SECOND, stamp
+from flarelog.lines.zones import Stamps, offsets
 
 _STAMP = (
     rb"^(\d{4}([-/])\d\d\2\d\d[T _](?:[01]\d|2[0-3]):[0-5]\d):[0-5]\d(?:[.,]\d{1,12})?(?!\d)"

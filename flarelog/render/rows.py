@@ -1,21 +1,17 @@
-"""A line of a view, and a row of cells that may still change."""
+"""A row of cells that may still change."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
 from functools import lru_cache
 from itertools import compress, groupby, repeat
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from flarelog.late import late
-from flarelog.render.levels import Level
-from flarelog.render.sgr import RESET, painted
+from flarelog.lines.line import MARK, mark_of
+from flarelog.lines.sgr import RESET, painted
 
 WINDOW = 64  # rows that a cursor can still reach
-MARK = "..TRUNCATED"  # ends a line that was cut; it counts towards the line's limit
-SHORT_MARK = "\u2026"  # for a line without room for MARK
-ROOM = 8  # characters of a line from which SHORT_MARK is shown
 TAIL = 4096  # last characters kept of a cut line with *ends*
 
 COLOURED = 1 << 18  # characters of colour sequences in a line; text behind them is uncoloured
@@ -29,78 +25,6 @@ _TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # the cells o
 
 Overlong = Literal["cut", "split", "drop", "ends"]
 """*ends*: cut a line in its middle, so that its last characters are shown."""
-
-
-class Kind(NamedTuple):
-    """What a line is, besides its text. Lines share these values, because a million lines a second are made."""
-
-    bar: bool = False  # an earlier state of a bar, with a time of its own
-    level: Level | None = None  # None: unknown, or not needed
-    begins: bool = False  # a traceback, a stack, a panic or an abort begins in it
-    within: bool = False  # it continues one
-    open: bool = False  # and so does a later line: the exception is still to come
-
-
-TEXT, BAR = Kind(), Kind(True)
-kind_of = lru_cache(maxsize=128)(Kind)
-
-
-class Line(NamedTuple):
-    """A line of a view. A tuple, because a million a second are made."""
-
-    offset: int  # of its first byte in the stream
-    end: int  # behind its LF, or behind its last byte without one; for a bar's state the offset
-    text: str  # without LF; no colour is in force at its end
-    stream: str = ""  # stdout or stderr, if a container runtime recorded it
-    time: int | None = None  # of its first byte, nanoseconds since 1970 in UTC, if a container runtime recorded it
-    kind: Kind = TEXT
-
-    @property
-    def bar(self) -> bool:
-        """Whether it is an earlier state of a bar."""
-        return self.kind.bar
-
-    @property
-    def level(self) -> Level | None:
-        """The level that a reader found; None: unknown, or not needed."""
-        return self.kind.level
-
-    def saying(self, text: str) -> Line:
-        """A copy with another text."""
-        return self._replace(text=text)
-
-
-class Untimed(Line):
-    """A line without a time stamp, whose earlier lines may be missing: the last stamp before it was ``said``."""
-
-    said: int | None = None  # nanoseconds since 1970; None: unknown
-
-    @classmethod
-    def behind(cls, said: int, line: Line) -> Untimed:
-        found = cls(*line)
-        found.said = said
-        return found
-
-    def saying(self, text: str) -> Line:
-        found = self._replace(text=text)
-        found.said = self.said
-        return found
-
-
-class Rest(Line):
-    """The rest of a line whose beginning was not drawn."""
-
-
-class Note(Untimed):
-    """A line that is not in the log: a sentence about the bytes around it."""
-
-    event: Mapping[str, object]  # the note for programs
-
-    @classmethod
-    def at(cls, offset: int, text: str, event: Mapping[str, object]) -> Note:
-        note = cls(offset, offset, f"\u2500\u2500 {text} \u2500\u2500")
-        note.event = event
-        return note
 
 
 class Row:
@@ -347,11 +271,6 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False, tail
         tail = (text[len(text) - most :] + tail)[-most:] if most and len(text) + len(tail) > limit - len(mark) else tail
         return [text[: limit - len(mark) - len(tail)] + mark + tail]
     return [text[: limit - len(mark)] + mark]
-
-
-def mark_of(limit: int) -> str:
-    """The mark that ends a cut line of *limit* characters; empty for a very short line."""
-    return MARK if limit > len(MARK) else SHORT_MARK if limit >= ROOM else ""
 
 
 @lru_cache(maxsize=4096)

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from itertools import accumulate, repeat
 
 from flarelog.late import late
+from flarelog.lines.line import BAR, TEXT, Line, Note
+from flarelog.lines.sgr import RESET, changed, painted
 from flarelog.render.allowance import (
     COLOUR,
     DRAWN_AGAIN,
@@ -49,8 +51,7 @@ from flarelog.render.controls import (
     plain_until,
     suspects_of,
 )
-from flarelog.render.rows import BAR, TAB, TAIL, TEXT, WINDOW, Line, Note, Overlong, Row, shortened, width
-from flarelog.render.sgr import RESET, changed, painted
+from flarelog.render.rows import TAB, TAIL, WINDOW, Overlong, Row, shortened, width
 
 REACH = 4096  # columns; a wider row, wider than any terminal, is final, and so are the rows above it
 WIDEST = 1024  # the last column that a cursor can be moved to beyond the end of its row

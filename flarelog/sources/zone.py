@@ -11,7 +11,7 @@ import re
 import time
 from datetime import UTC, datetime
 
-from flarelog.render.zones import zone_of
+from flarelog.lines.zones import zone_of
 
 LOCALTIME, TIMEZONE = "/etc/localtime", "/etc/timezone"
 _IN_DATABASE = re.compile(r".*/zoneinfo/(?:posix/|right/)?(.+)")
@@ -19,7 +19,7 @@ _LONGEST = 128 << 10  # bytes: no file of zone information is longer
 
 
 def system_zone() -> str:
-    """The zone of this process, in the words of ``flarelog.render.zones``."""
+    """The zone of this process, in the words of ``flarelog.lines.zones``."""
     now = int(time.time())
     return told_by(os.environ.get("TZ"), now, time.localtime(now).tm_gmtoff)
 

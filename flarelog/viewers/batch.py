@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from typing import Any
 
 from flarelog.errors import FlarelogError, NotFound
+from flarelog.lines.merge import ByTime
+from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import Buffer, Mark, StreamId
-from flarelog.render.merge import ByTime
-from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.viewers.flow import Block, Consumer, Item
 from flarelog.viewers.follow import LIVE_READS, Order
 from flarelog.viewers.missing import absent, never_stored

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from flarelog.lines.choose import NEVER, Arrived, Choice
+from flarelog.lines.times import SECOND
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.choose import NEVER, Arrived, Choice
-from flarelog.render.times import SECOND
 from flarelog.text import legible
 
 LEAST = 1.0  # seconds

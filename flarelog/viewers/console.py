@@ -17,10 +17,11 @@ from typing import Literal, Protocol
 
 from flarelog.errors import InvalidOption
 from flarelog.late import late
-from flarelog.render.levels import STYLES as LEVEL_STYLES
-from flarelog.render.rows import Line, Note, width
-from flarelog.render.sgr import RESET, highlighted, painted, plain
-from flarelog.render.times import SECOND, shown
+from flarelog.lines.levels import STYLES as LEVEL_STYLES
+from flarelog.lines.line import Line, Note
+from flarelog.lines.sgr import RESET, highlighted, painted, plain
+from flarelog.lines.times import SECOND, shown
+from flarelog.render.rows import width
 from flarelog.text import several
 from flarelog.values import frozen
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidOption
+from flarelog.lines.line import Line, Note
 from flarelog.model import StreamId
-from flarelog.render.rows import Line, Note
 from flarelog.text import some
 from flarelog.viewers.console import Console, Label
 from flarelog.viewers.flow import Block, Display, Item

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from flarelog.late import late
+from flarelog.lines.line import Note
+from flarelog.lines.sgr import RESETS
 from flarelog.render.container import Renderer
-from flarelog.render.rows import WINDOW, Note
-from flarelog.render.sgr import RESETS
+from flarelog.render.rows import WINDOW
 
 TAIL_MORE = WINDOW  # extra lines that are read: as many rows as a cursor can reach
 _COLOUR = late(rb"\x1b\[[0-9;:]*m")

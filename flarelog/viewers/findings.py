@@ -18,15 +18,15 @@ from flarelog.detect.detector import Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
 from flarelog.exit_marks import Exit
+from flarelog.lines.levels import is_error
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChooser
+from flarelog.lines.sgr import plain
+from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId, StreamInfo
 from flarelog.placeholders import look_at
 from flarelog.render.container import Renderer
-from flarelog.render.levels import is_error
-from flarelog.render.ranks import RankChooser
-from flarelog.render.rows import Line
-from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
-from flarelog.render.zones import Stamps
 from flarelog.text import several
 from flarelog.viewers.flow import Block, Consumer
 from flarelog.viewers.health import few_missing

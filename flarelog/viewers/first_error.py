@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
+from flarelog.lines.levels import ERRORS, Level
+from flarelog.lines.line import Line, Note
+from flarelog.lines.merge import BLOCK, HOLD, Blocks
+from flarelog.lines.ranks import RankChooser
+from flarelog.lines.sgr import plain
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
-from flarelog.render.levels import ERRORS, Level
-from flarelog.render.merge import BLOCK, HOLD, Blocks
-from flarelog.render.ranks import RankChooser
-from flarelog.render.rows import Line, Note
-from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.findings import Search

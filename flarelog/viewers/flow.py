@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 from flarelog.completeness import INCOMPLETE, SEEN, Losses, gap_sentence, unseen_text
 from flarelog.exit_marks import Exit
+from flarelog.lines.choose import UNKNOWN, Arrived, Choice, Chooser
+from flarelog.lines.line import Line, Note, Rest
+from flarelog.lines.merge import Blocks
+from flarelog.lines.ranks import RankedLines
+from flarelog.lines.reader import Reader
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
 from flarelog.placeholders import look_at
 from flarelog.records import exit_record
-from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.edges import is_packed, tears
-from flarelog.render.merge import Blocks
-from flarelog.render.ranks import RankedLines
-from flarelog.render.reader import Reader
-from flarelog.render.rows import WINDOW, Line, Note, Rest
+from flarelog.render.rows import WINDOW
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.text import legible, several
 from flarelog.values import changed, frozen
 
 if TYPE_CHECKING:  # a view without times needs none
-    from flarelog.render.zones import Stamps
+    from flarelog.lines.zones import Stamps
     from flarelog.viewers.pipe import Pipe
 
 QUIET = 0.05  # seconds without a byte after which complete lines are shown

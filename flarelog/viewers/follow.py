@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lifecycle import RunState
+from flarelog.lines.merge import Merge
+from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.placeholders import look_at
-from flarelog.render.merge import Merge
-from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.text import several
 from flarelog.viewers.flow import Display, Item
 from flarelog.viewers.reading import SLICE, Reading, Stream

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from flarelog.lines.meters import done, is_bar, words
+from flarelog.lines.sgr import plain
 from flarelog.render.container import Renderer
-from flarelog.render.meters import done, is_bar, words
-from flarelog.render.sgr import plain
 from flarelog.text import legible
 
 SHOWN = 300  # characters of a line

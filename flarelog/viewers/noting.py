@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from flarelog.detect.base import PIECES
+from flarelog.lines.line import Line, Note
 from flarelog.model import StreamId
-from flarelog.render.rows import Line, Note
 from flarelog.viewers.flow import Block, Item
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from flarelog.viewers.retry import Retry
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
+    from flarelog.lines.zones import Spoken, Stamps
     from flarelog.render.past import Past
-    from flarelog.render.zones import Spoken, Stamps
 
 HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left out
 SLICE = 64 << 10  # bytes of one stream that are shown before the display is drained
@@ -331,7 +331,7 @@ class Reading:
         each.doubted = False
         if not doubt:
             return
-        from flarelog.render.zones import spoken  # rarely needed
+        from flarelog.lines.zones import spoken  # rarely needed
 
         looking = spoken(stamps, offset, each.spoken)
         begin, end = next(looking)

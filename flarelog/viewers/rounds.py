@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 
 from flarelog.globs import any_of
+from flarelog.lines.line import Line, Note
+from flarelog.lines.sgr import plain
+from flarelog.lines.times import SECOND
 from flarelog.model import StreamId
-from flarelog.render.rows import Line, Note
-from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
-from flarelog.render.times import SECOND
 from flarelog.values import frozen
 from flarelog.viewers.flow import Block, Consumer
 

@@ -19,12 +19,12 @@ from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChooser
+from flarelog.lines.zones import Stamps
+from flarelog.lines.zones import told as zones_told
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
-from flarelog.render.ranks import RankChooser
-from flarelog.render.rows import Line
-from flarelog.render.zones import Stamps
-from flarelog.render.zones import told as zones_told
 from flarelog.stores.moments import Moment, arrivals, points_for
 from flarelog.text import legible
 from flarelog.viewers.batch import Batch

@@ -10,8 +10,8 @@ import pytest
 from flarelog.detect.across import MOMENT, first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.exit_marks import LIKELY, Exit
+from flarelog.lines.times import SECOND
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.times import SECOND
 from tests.detect.cases import searched
 from tests.rows import together
 

@@ -19,11 +19,11 @@ from flarelog.detect.detector import Detector
 from flarelog.detect.found import MOST
 from flarelog.detect.table import Absence, Table
 from flarelog.exit_marks import Exit
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line
+from flarelog.lines.times import stamp
 from flarelog.model import StreamInfo
-from flarelog.render.levels import Level
-from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
-from flarelog.render.times import stamp
 from tests.detect.cases import STREAM, cases, kept, searched
 from tests.often import often
 from tests.rows import together

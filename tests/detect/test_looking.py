@@ -20,11 +20,11 @@ from flarelog.detect.aftermath import AFTER
 from flarelog.detect.base import Finding
 from flarelog.detect.looking import BLOCK, examine
 from flarelog.detect.progress import Progress
+from flarelog.lines.ranks import RankChoice, RankChooser
+from flarelog.lines.sgr import plain
+from flarelog.lines.times import stamp
+from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import Attributes, Gap, Generation, Mark, StreamInfo
-from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.sgr import plain
-from flarelog.render.times import stamp
-from flarelog.render.zones import Stamps, zone_of
 from tests.detect.cases import STREAM, Case, cases, searched
 from tests.detect.test_detector import FULL, USUAL, a_log, attempts
 from tests.often import often, table

@@ -8,9 +8,9 @@ from flarelog.detect.base import PIECES
 from flarelog.detect.rules import MOST, more
 from flarelog.detect.table import Table
 from flarelog.errors import CONFIGURATION, InvalidFile
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
+from flarelog.lines.times import stamp
 from flarelog.render.sieve import MAX_TEXTS
-from flarelog.render.times import stamp
 from flarelog.viewers.findings import kept
 from tests.detect.cases import searched
 from tests.rows import together

@@ -13,8 +13,8 @@ import pytest
 from flarelog.detect import aftermath, base, clean, exceptions, going_on, gpu, meant, table, tracebacks
 from flarelog.detect.version import version
 from flarelog.late import late
-from flarelog.render import levels, meters, times, zones
-from flarelog.render import tracebacks as blocks
+from flarelog.lines import levels, meters, times, zones
+from flarelog.lines import tracebacks as blocks
 from tests.rows import together
 
 

@@ -14,10 +14,10 @@ from flarelog.detect.looking import examine
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.detect.version import version
 from flarelog.errors import Full, Unavailable
+from flarelog.lines.levels import Level
 from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.receiver import findings as module
 from flarelog.receiver.findings import Findings, understood
-from flarelog.render.levels import Level
 from flarelog.stores.base import Appender
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.findings import decode_found

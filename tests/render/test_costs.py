@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from flarelog.lines.line import MARK, Line, Note
+from flarelog.lines.sgr import plain
 from flarelog.render import allowance
 from flarelog.render.allowance import BURST, EARNS, SHOWN
 from flarelog.render.bars import HELD
 from flarelog.render.container import Form, Renderer
-from flarelog.render.rows import MARK, Line, Note
 from flarelog.render.screen import UNDRAWN, Screen
-from flarelog.render.sgr import plain
 from tests.often import often, tried
 
 PIECE = 64 << 10  # bytes a feed

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flarelog.lines.line import Line
+from flarelog.lines.sgr import plain
 from flarelog.render.container import Renderer
-from flarelog.render.rows import Line
 from flarelog.render.screen import Screen
-from flarelog.render.sgr import plain
 from tests.often import tried
 from tests.render.test_screen import BYTES, SAMPLES, on_a_terminal
 from tests.rows import together

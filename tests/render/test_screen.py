@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.rows import WINDOW, Line, Note, Overlong
+from flarelog.lines.line import Line, Note
+from flarelog.lines.sgr import highlighted, plain
+from flarelog.render.rows import WINDOW, Overlong
 from flarelog.render.screen import Screen
-from flarelog.render.sgr import highlighted, plain
 from tests.often import often, tried
 from tests.rows import together
 

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Choice, Chooser
+from flarelog.lines.choose import Choice, Chooser
+from flarelog.lines.line import Line
+from flarelog.lines.sgr import plain
 from flarelog.render.literals import needed
-from flarelog.render.rows import Line
 from flarelog.render.screen import Screen
-from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.sieving import _MOVES, LONGEST, Sieving
 from tests.often import tried

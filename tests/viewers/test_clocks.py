@@ -7,12 +7,12 @@ from datetime import UTC
 
 import pytest
 
+from flarelog.lines.choose import NEVER, Arrived, Choice
+from flarelog.lines.line import Line
+from flarelog.lines.merge import ByTime
+from flarelog.lines.times import SECOND
+from flarelog.lines.zones import Stamps
 from flarelog.model import Gap, Generation, Mark, State, StreamId, StreamInfo
-from flarelog.render.choose import NEVER, Arrived, Choice
-from flarelog.render.merge import ByTime
-from flarelog.render.rows import Line
-from flarelog.render.times import SECOND
-from flarelog.render.zones import Stamps
 from flarelog.viewers.clocks import LATE, Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Flow, Item, View
 from flarelog.viewers.origin import ReceiverOrigin

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from flarelog.cli import main
+from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId
-from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report.gather import gather

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.lines.choose import Choice
+from flarelog.lines.line import Note
+from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId, StreamInfo
-from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
-from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.rows import Note
 from flarelog.viewers.flow import QUIET, Bytes, Flow, Item, View
 from tests.often import often
 from tests.rows import together

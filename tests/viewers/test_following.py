@@ -21,15 +21,15 @@ from flarelog.cli import main
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound, Unreadable
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
+from flarelog.lines.choose import Choice, Chooser
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line
+from flarelog.lines.merge import Merge
+from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.lines.zones import Stamps
 from flarelog.model import Attributes, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
-from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level
-from flarelog.render.merge import Merge
-from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
-from flarelog.render.zones import Stamps
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers import batch, retry

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from flarelog.detect.table import Table
+from flarelog.lines.line import Line, Note
 from flarelog.model import StreamId
-from flarelog.render.rows import Line, Note
 from flarelog.viewers.flow import Item
 from flarelog.viewers.noting import QUIET, Noting
 

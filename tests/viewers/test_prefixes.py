@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flarelog.lines.sgr import plain
 from flarelog.model import StreamId
-from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.display import ConsoleDisplay
 from flarelog.viewers.pipe import Pipe

@@ -24,9 +24,9 @@ from flarelog.detect.base import Finding
 from flarelog.errors import NotFound
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
+from flarelog.lines.levels import Level
+from flarelog.lines.zones import Stamps
 from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId, unnamed
-from flarelog.render.levels import Level
-from flarelog.render.zones import Stamps
 from flarelog.stores.fares import Point
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from flarelog.lines.line import Line
+from flarelog.lines.times import SECOND, stamp
 from flarelog.model import StreamId
-from flarelog.render.rows import Line
 from flarelog.render.sieving import Sieving
-from flarelog.render.times import SECOND, stamp
 from flarelog.viewers.rounds import SIEVE, Round, Rounds, best, tellers
 from tests.rows import together
 

@@ -13,12 +13,12 @@ import pytest
 from flarelog.detect.base import Finding, Signature
 from flarelog.detect.table import Absence, Table
 from flarelog.exit_marks import Exit
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChoice, RankChooser
+from flarelog.lines.zones import Stamps
 from flarelog.model import Attributes, Generation, Receipt, StreamId
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level
-from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.rows import Line
-from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
 from flarelog.viewers import searching

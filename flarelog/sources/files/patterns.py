@@ -9,8 +9,8 @@ from typing import Literal
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
+from flarelog.lines.zones import zone_of
 from flarelog.options import option
-from flarelog.render.zones import zone_of
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.extents import extents
+from flarelog.lines.zones import told
 from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo
 from flarelog.names import is_cut, log_of, told_of
-from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, ended_at, of_one
 from flarelog.sources.files.file import SourceFile

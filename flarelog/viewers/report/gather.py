@@ -17,13 +17,13 @@ from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChoice, RankChooser, known
+from flarelog.lines.sgr import plain
+from flarelog.lines.zones import Stamps
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, present
 from flarelog.records import ordered, unknown_ends, unstored_sentences
-from flarelog.render.ranks import RankChoice, RankChooser, known
-from flarelog.render.rows import Line
-from flarelog.render.sgr import plain
-from flarelog.render.zones import Stamps
 from flarelog.stores import moments as made
 from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible

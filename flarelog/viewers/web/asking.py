@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from flarelog.errors import InvalidName, NotFound
+from flarelog.lines.levels import NAMES, Level
 from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
-from flarelog.render.levels import NAMES, Level
 
 LONGEST = 1000  # characters of a text
 

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from flarelog.lines.line import Line, Note
+from flarelog.lines.merge import stored_keys
+from flarelog.lines.sgr import RESETS, style_behind
 from flarelog.model import StreamInfo
-from flarelog.render.merge import stored_keys
-from flarelog.render.rows import WINDOW, Line, Note
-from flarelog.render.sgr import RESETS, style_behind
+from flarelog.render.rows import WINDOW
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.numbering import left_out
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
+from flarelog.lines.merge import LiveKeys
 from flarelog.model import Buffer, StreamId, StreamInfo
-from flarelog.render.merge import LiveKeys
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import QUIET, SETTLE, Flow, Item
 from flarelog.viewers.origin import Origin

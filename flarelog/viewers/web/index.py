@@ -22,9 +22,9 @@ from pathlib import Path
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import FlarelogError
+from flarelog.lines.sgr import style_behind
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.counting import BLOCK, Counted, Counting
-from flarelog.render.sgr import style_behind
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin, gathered
 

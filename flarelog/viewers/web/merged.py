@@ -11,9 +11,9 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line, Note
 from flarelog.model import StreamInfo
-from flarelog.render.levels import Level
-from flarelog.render.rows import Line, Note
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin

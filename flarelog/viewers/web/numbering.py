@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flarelog.render.rows import Line, Note
+from flarelog.lines.line import Line, Note
 from flarelog.viewers.flow import Item
 
 KEPT = 1 << 20  # bytes behind the last row in which a row may begin

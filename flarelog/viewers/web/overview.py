@@ -9,9 +9,9 @@ from typing import Any
 
 from flarelog.completeness import completeness, in_all
 from flarelog.lifecycle import RunState
+from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
 from flarelog.names import natural
-from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.stores.fares import Point, gathered
 from flarelog.stores.moments import Moment
 from flarelog.text import legible

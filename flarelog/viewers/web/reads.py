@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from flarelog.errors import NotFound
+from flarelog.lines.choose import Choice
+from flarelog.lines.levels import Level
+from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.model import StreamInfo
 from flarelog.names import run_name
-from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level
-from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.stores.moments import arrivals
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View

@@ -14,10 +14,10 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from time import time_ns
 
-from flarelog.render.levels import Level
-from flarelog.render.merge import LiveKeys
-from flarelog.render.rows import MARK, Line, Note, Rest
-from flarelog.render.sgr import SGR, changed, plain
+from flarelog.lines.levels import Level
+from flarelog.lines.line import MARK, Line, Note, Rest
+from flarelog.lines.merge import LiveKeys
+from flarelog.lines.sgr import SGR, changed, plain
 
 BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST, BEGINS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 _WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # ints: looking up a member of an enum takes ten times as long

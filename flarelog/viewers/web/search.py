@@ -18,12 +18,12 @@ from typing import Any
 
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.linear import compiled
+from flarelog.lines.choose import Choice
+from flarelog.lines.levels import Level
+from flarelog.lines.line import MARK, Line, Note
+from flarelog.lines.sgr import plain
 from flarelog.model import Buffer, StreamInfo
-from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level
-from flarelog.render.rows import MARK, Line, Note
-from flarelog.render.sgr import plain
 from flarelog.render.sieve import FEW, MAX_TEXT, Sieve, sieve
 from flarelog.values import frozen
 from flarelog.viewers.flow import Flow, View

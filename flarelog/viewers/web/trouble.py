@@ -17,10 +17,10 @@ from typing import Any
 from flarelog.detect.records import finding_record, identity
 from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError, NotAllowed
+from flarelog.lines.ranks import RankChoice, RankChooser
+from flarelog.lines.sgr import plain
+from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.ranks import RankChoice, RankChooser
-from flarelog.render.sgr import plain
-from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.first_error import First, LineSearch, first_error

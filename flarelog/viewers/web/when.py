@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from flarelog.lines.times import LOOKED, may_tell, rfc3339
+from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import parse
-from flarelog.render.times import LOOKED, may_tell, rfc3339
-from flarelog.render.zones import Stamps
 from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.windows import Windows
 

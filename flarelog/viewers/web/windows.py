@@ -14,10 +14,10 @@ from typing import NamedTuple
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.delivery.fairness import FairMap
 from flarelog.errors import NotFound
+from flarelog.lines.sgr import LONGEST, style_behind
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
 from flarelog.render.counting import BLOCK, Counted
-from flarelog.render.sgr import LONGEST, style_behind
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from flarelog.checksum import extend
+from flarelog.lines.choose import Choice
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line, Note, Rest
 from flarelog.model import Gap, StreamId, StreamInfo
-from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK
-from flarelog.render.levels import Level
-from flarelog.render.rows import Line, Note, Rest
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import BEFORE, Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index

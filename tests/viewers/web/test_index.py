@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from flarelog.checksum import extend
+from flarelog.lines.sgr import style_behind, unfinished
 from flarelog.render.counting import BLOCK, Counting
-from flarelog.render.sgr import style_behind, unfinished
 from flarelog.viewers.web.index import Index
 from tests.rows import together
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line, Note
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level
-from flarelog.render.rows import Line, Note
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.flow import Block, Consumer, View

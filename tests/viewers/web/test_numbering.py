@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from flarelog.lines.line import Line
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
-from flarelog.render.rows import Line
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web import numbering
 from flarelog.viewers.web.numbering import Numbering

@@ -8,9 +8,9 @@ from unittest import mock
 
 import pytest
 
+from flarelog.lines.line import Line, Note
+from flarelog.lines.merge import LiveKeys
 from flarelog.render.container import Renderer
-from flarelog.render.merge import LiveKeys
-from flarelog.render.rows import Line, Note
 from flarelog.viewers.web.rows import (
     BAR,
     BEGINS,

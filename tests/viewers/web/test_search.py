@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.render.levels import Level
+from flarelog.lines.levels import Level
 from flarelog.viewers.web.search import LONGEST, Latest, Query
 from tests.rows import together
 

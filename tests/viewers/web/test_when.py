@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from flarelog.lines.times import SECOND, shown
+from flarelog.lines.zones import Stamps
 from flarelog.model import Buffer, StreamId
-from flarelog.render.times import SECOND, shown
-from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.web.when import When, written_by

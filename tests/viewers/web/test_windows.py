@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.lines.line import Line, Rest
+from flarelog.lines.sgr import LONGEST, unfinished
 from flarelog.model import StreamId
 from flarelog.render import counting
 from flarelog.render.container import Renderer
 from flarelog.render.counting import BLOCK
-from flarelog.render.rows import Line, Rest
-from flarelog.render.sgr import LONGEST, unfinished
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View

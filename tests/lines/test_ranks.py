@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flarelog.errors import InvalidOption
+from flarelog.lines.line import Line
+from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines, Verdict, known, named, rank_map, rank_of
 from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
-from flarelog.render.ranks import RankChoice, RankChooser, RankedLines, Verdict, known, named, rank_map, rank_of
-from flarelog.render.rows import Line
 from tests.annotated import annotated
 from tests.rows import together
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.merge import Blocks, LiveKeys, Merge, by_time, stored_keys
-from flarelog.render.rows import Line
-from flarelog.render.times import SECOND
-from flarelog.render.tracebacks import before_traceback
+from flarelog.lines.line import Line
+from flarelog.lines.merge import Blocks, LiveKeys, Merge, by_time, stored_keys
+from flarelog.lines.times import SECOND
+from flarelog.lines.tracebacks import before_traceback
 from tests.annotated import annotated
 from tests.often import tried
 from tests.rows import together

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.render.times import may_tell, rfc3339, shown, stamp
+from flarelog.lines.times import may_tell, rfc3339, shown, stamp
 from tests.rows import together
 
 NOW = stamp("2026-11-20T09:00:00Z")

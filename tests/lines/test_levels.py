@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.render.choose import Choice, Chooser
+from flarelog.lines.choose import Choice, Chooser
+from flarelog.lines.levels import ERRORS, Level, Levels, is_error, level_of
+from flarelog.lines.line import Line, Note
+from flarelog.lines.sgr import plain
 from flarelog.render.container import Renderer
-from flarelog.render.levels import ERRORS, Level, Levels, is_error, level_of
-from flarelog.render.rows import Line, Note
-from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
 from tests.annotated import annotated

@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flarelog.render.rows import Line, Untimed
-from flarelog.render.times import SECOND
+from flarelog.lines.line import Line, Untimed
+from flarelog.lines.times import SECOND
 
 HOLD = 2.0  # seconds
 _HOLD = int(HOLD * SECOND)

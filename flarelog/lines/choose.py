@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
 from flarelog.late import late
+from flarelog.lines.levels import Level
+from flarelog.lines.line import MARK, Line, Note, mark_of
+from flarelog.lines.sgr import parts, plain
+from flarelog.lines.times import SECOND, rfc3339
 from flarelog.quantities import seconds
-from flarelog.render.levels import Level
-from flarelog.render.rows import MARK, Line, Note, mark_of
-from flarelog.render.sgr import parts, plain
-from flarelog.render.times import SECOND, rfc3339
 from flarelog.values import changed, frozen
 
 _CLOCK = late(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog.render.meters import done, is_bar, words
+from flarelog.lines.meters import done, is_bar, words
 from tests.rows import together
 
 BARS = {  # each as its program draws it

@@ -18,10 +18,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from flarelog.late import late
-from flarelog.render import layouts
-from flarelog.render.doubts import Doubts
-from flarelog.render.layouts import AFTER_BEGINS, BEFORE_OBJECT, ISO, MONTHS, OFFSETS, Layout
-from flarelog.render.sgr import plain
+from flarelog.lines import layouts
+from flarelog.lines.doubts import Doubts
+from flarelog.lines.layouts import AFTER_BEGINS, BEFORE_OBJECT, ISO, MONTHS, OFFSETS, Layout
+from flarelog.lines.sgr import plain
 
 SECOND = 1_000_000_000  # nanoseconds
 

@@ -12,8 +12,8 @@ import re
 from enum import IntEnum
 
 from flarelog.late import late
-from flarelog.render.layouts import BEFORE_OBJECT
-from flarelog.render.tracebacks import GOROUTINE, PANICKED, TERMINATED, TRACEBACK, Stack, Tracebacks
+from flarelog.lines.layouts import BEFORE_OBJECT
+from flarelog.lines.tracebacks import GOROUTINE, PANICKED, TERMINATED, TRACEBACK, Stack, Tracebacks
 
 _HEAD = 256  # characters searched for a word or a letter
 _KEYS = 4096  # characters searched for a key

@@ -7,10 +7,10 @@ import tomllib
 from datetime import UTC
 from pathlib import Path
 
-from flarelog.render.layouts import LAYOUTS
-from flarelog.render.rows import Line
-from flarelog.render.times import may_tell, shown, stamp
-from flarelog.render.zones import Stamps
+from flarelog.lines.layouts import LAYOUTS
+from flarelog.lines.line import Line
+from flarelog.lines.times import may_tell, shown, stamp
+from flarelog.lines.zones import Stamps
 from tests.rows import rows
 
 ROWS = tomllib.loads((Path(__file__).parent.parent / "data" / "times.toml").read_text())["layout"]

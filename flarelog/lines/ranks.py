@@ -16,10 +16,10 @@ from dataclasses import field
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.late import late
+from flarelog.lines.levels import Level
+from flarelog.lines.line import Line
+from flarelog.lines.sgr import plain
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
-from flarelog.render.levels import Level
-from flarelog.render.rows import Line
-from flarelog.render.sgr import plain
 from flarelog.values import changed, frozen
 
 # Strict: a part of a log's name names a rank only in one of these forms, with or without a file ending.

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flarelog.render.levels import Level, Levels
-from flarelog.render.rows import BAR, Kind, Line, Note, Untimed, kind_of
-from flarelog.render.sgr import plain
+from flarelog.lines.levels import Level, Levels
+from flarelog.lines.line import BAR, Kind, Line, Note, Untimed, kind_of
+from flarelog.lines.sgr import plain
 
 if TYPE_CHECKING:  # a view without times needs none
-    from flarelog.render.zones import Stamps
+    from flarelog.lines.zones import Stamps
 
 _KINDS = {level: Kind(False, level) for level in Level}  # of most lines
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flarelog.render.doubts import Doubts, Latest
+from flarelog.lines.doubts import Doubts, Latest
+from flarelog.lines.line import Line
+from flarelog.lines.times import SECOND, shown, stamp
+from flarelog.lines.zones import Stamps
 from flarelog.render.past import Past
-from flarelog.render.rows import Line
-from flarelog.render.times import SECOND, shown, stamp
-from flarelog.render.zones import Stamps
 from tests.rows import together
 
 NOW = stamp("2026-11-20T09:00:00Z") or 0

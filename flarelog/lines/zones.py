@@ -20,10 +20,10 @@ from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from flarelog.render.doubts import Doubts
-from flarelog.render.rows import Line, Note
-from flarelog.render.times import LOOKED, SECOND, SHORTEST, ends, read
-from flarelog.render.tracebacks import TRACEBACK, Tracebacks
+from flarelog.lines.doubts import Doubts
+from flarelog.lines.line import Line, Note
+from flarelog.lines.times import LOOKED, SECOND, SHORTEST, ends, read
+from flarelog.lines.tracebacks import TRACEBACK, Tracebacks
 
 if TYPE_CHECKING:
     from flarelog.model import Mark, StreamInfo

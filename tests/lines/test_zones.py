@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flarelog.lines import zones
+from flarelog.lines.line import Line
+from flarelog.lines.times import SECOND, stamp
+from flarelog.lines.zones import Spoken, Stamps, offsets, spoken, zone_of
 from flarelog.model import Attributes, Generation, Mark, StreamId, StreamInfo
-from flarelog.render import zones
 from flarelog.render.past import Past
-from flarelog.render.rows import Line
-from flarelog.render.times import SECOND, stamp
-from flarelog.render.zones import Spoken, Stamps, offsets, spoken, zone_of
 from tests.often import often
 from tests.rows import together
 

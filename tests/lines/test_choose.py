@@ -13,11 +13,11 @@ import pytest
 
 from flarelog.cli import main
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Arrived, Choice, Chooser, ending, moment, patterns
+from flarelog.lines.choose import Arrived, Choice, Chooser, ending, moment, patterns
+from flarelog.lines.levels import Level
+from flarelog.lines.line import MARK, Line, Note
+from flarelog.lines.times import SECOND, rfc3339
 from flarelog.render.container import Renderer
-from flarelog.render.levels import Level
-from flarelog.render.rows import MARK, Line, Note
-from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
 from tests.annotated import annotated
 from tests.rows import together
