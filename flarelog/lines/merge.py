@@ -234,48 +234,41 @@ class Blocks:
     """Group one log's lines, annotated with levels, into blocks: a traceback, a stack or an abort is a block, with the
     lines of a container's other stream in between; every other line is a block of its own.
 
-    Feed it lines in order. ``settle`` yields the open block once no more lines come.
+    Feed it lines in order. ``settle`` yields the open block once no more lines come. None, which stands for hidden
+    lines, ends a block.
     """
 
     def __init__(self) -> None:
-        self._block: list[Line] = []
+        self._block: list[Line | None] = []
+        self.first: Line | None = None  # of the open block; None without one
         self._size = 0  # characters of the block
         self._open = False  # a line of another stream may stand before the traceback's next one
         self._others = 0  # lines of another stream since the traceback's last line
 
-    @property
-    def held(self) -> bool:
-        """Whether a block is open."""
-        return bool(self._block)
-
-    @property
-    def first(self) -> Line | None:
-        """The first line of the open block; None without one."""
-        return self._block[0] if self._block else None
-
-    def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
+    def feed(self, lines: Iterable[Line | None]) -> Iterator[list[Line | None]]:
         for line in lines:
-            if self._block and self._takes(line):
+            if line is not None and self.first is not None and self._takes(line, self.first):
                 self._block.append(line)
                 self._size += len(line.text)
                 continue
             yield from self.settle()
-            if line.kind.begins:
-                self._block, self._size, self._open, self._others = [line], len(line.text), line.kind.open, 0
+            if line is not None and line.kind.begins:
+                self._block, self.first = [line], line
+                self._size, self._open, self._others = len(line.text), line.kind.open, 0
             else:
                 yield [line]
 
-    def _takes(self, line: Line) -> bool:
+    def _takes(self, line: Line, first: Line) -> bool:
         """Whether *line* belongs to the block, as do lines of another stream in the middle of the traceback."""
         if len(self._block) >= BLOCK or self._size >= BLOCK_TEXT:
             return False
-        if line.stream == self._block[0].stream:
+        if line.stream == first.stream:
             self._others, self._open = 0, line.kind.open
             return line.kind.within
         self._others += 1
         return self._open and self._others <= OTHERS
 
-    def settle(self) -> Iterator[list[Line]]:
+    def settle(self) -> Iterator[list[Line | None]]:
         if self._block:
             yield self._block
-            self._block = []
+            self._block, self.first = [], None

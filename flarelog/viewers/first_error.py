@@ -14,7 +14,7 @@ from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.lines.levels import ERRORS, Level
 from flarelog.lines.line import Line, Note
-from flarelog.lines.merge import BLOCK, HOLD, Blocks
+from flarelog.lines.merge import BLOCK, HOLD
 from flarelog.lines.ranks import RankChooser
 from flarelog.lines.sgr import plain
 from flarelog.model import StreamId
@@ -22,12 +22,11 @@ from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.findings import Search
-from flarelog.viewers.flow import Block, Display, Item, View
+from flarelog.viewers.flow import Block, Display, View
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import AROUND, lines_around, places_of
 
 STAMPED_WITHIN = 20  # lines before an error, one of which may hold its time
-SETTLED = 1.0  # seconds without a line, after which a traceback at the end of a log is whole
 
 
 class First(NamedTuple):
@@ -102,7 +101,6 @@ class LineSearch:
                 return None
             self.reading.selection = replace(chosen, sites=(), logs=(), starts=starts)
         await Batch(self.reading, self.display, ranks=self._ranks).run()
-        self.display.close()
         one = self.display.earliest
         if one is None:
             return None
@@ -112,13 +110,32 @@ class LineSearch:
 
 
 class Trouble:
-    """The first block of one stream with an error. *missing*: lines after it that are yet to come."""
+    """The first error of one stream, and the lines around it: those *before* it, its own, and *missing* lines after it,
+    which are yet to come.
+    """
 
     def __init__(
         self, stream: StreamId, time: int | None, before: Iterable[Line], block: list[Line], missing: int
     ) -> None:
         self.stream, self.time, self.lines, self.missing = stream, time, [*before, *block], missing
         self.offset, self.end = block[0].offset, block[-1].end
+        self._writer, self._over = block[0].stream, False  # a line of its writer has come that is none of the error
+
+    @property
+    def whole(self) -> bool:
+        """Whether no more lines are needed."""
+        return self._over and not self.missing
+
+    def take(self, line: Line) -> None:
+        """Take the next *line* if it is one of the error's traceback, or a missing one."""
+        if line.kind.within and not self._over and line.stream == self._writer:
+            self.end = line.end
+        else:
+            self._over = self._over or line.stream == self._writer
+            if not self.missing:
+                return
+            self.missing -= 1
+        self.lines.append(line)
 
 
 class FirstError(Display):
@@ -140,11 +157,9 @@ class FirstError(Display):
         self._count, self._after = before, after
         self._found: dict[StreamId, Trouble] = {}
         self._before: dict[StreamId, deque[Line]] = {}
-        self._blocks: dict[StreamId, Blocks] = {}
+        self._blocks: dict[StreamId, list[Line]] = {}  # the last line of each, with its traceback up to it
         self._times: dict[StreamId, int] = {}
         self._since: float | None = None  # when an error was known and all logs caught up: an earlier one may come
-        self._fed = set[StreamId]()  # streams with lines since the last call of ``enough``
-        self._quiet: dict[StreamId, float] = {}  # since when a stream with an unfinished block brings no line
         self.failed: Callable[[], bool] = lambda: False  # whether a command ended badly, whatever its log tells
 
     @property
@@ -159,63 +174,42 @@ class FirstError(Display):
         return len(self._found)
 
     def wants(self, stream: StreamId) -> bool:
-        return stream not in self._found or self._found[stream].missing > 0
+        return stream not in self._found or not self._found[stream].whole
 
     def show(self, blocks: Sequence[Block]) -> None:
         for stream, items in blocks:
-            self._look(stream, items)
+            for item in items:
+                if item is None:
+                    self._before.pop(stream, None)
+                    self._blocks.pop(stream, None)
+                elif not isinstance(item, Note):
+                    self._take(stream, item)
 
-    def _look(self, stream: StreamId, items: Sequence[Item]) -> None:
-        blocks = self._blocks.setdefault(stream, Blocks())
-        self._fed.add(stream)
-        for item in items:
-            if item is None:
-                self._take_all(stream, blocks.settle())
-                self._before.pop(stream, None)
-            elif not isinstance(item, Note):
-                self._take_all(stream, blocks.feed((item,)))
-
-    def _take_all(self, stream: StreamId, found: Iterable[list[Line]]) -> None:
-        for block in found:
-            self._take(stream, block)
-
-    def _take(self, stream: StreamId, block: list[Line]) -> None:
+    def _take(self, stream: StreamId, line: Line) -> None:
         trouble = self._found.get(stream)
         if trouble is not None:
-            trouble.lines += block[: trouble.missing]
-            trouble.missing -= min(trouble.missing, len(block))
+            trouble.take(line)
             return
-        if block[0].time is not None:
-            self._times[stream] = block[0].time - self.ahead(stream)
         before = self._before.setdefault(stream, deque(maxlen=self._count))
-        if any(self._is_wanted(line) for line in block):
-            self._found[stream] = Trouble(stream, self._times.get(stream), before, block, self._after)
-        else:
+        block = self._blocks.setdefault(stream, [])
+        if not (block and line.kind.within and len(block) < BLOCK):
             before.extend(block)
+            block.clear()
+            if line.time is not None:
+                self._times[stream] = line.time - self.ahead(stream)
+        block.append(line)
+        if self._is_wanted(line):
+            self._found[stream] = Trouble(stream, self._times.get(stream), before, block, self._after)
 
     def _is_wanted(self, line: Line) -> bool:
         if self.wanted:
             return any(each.search(plain(line.text)) for each in self.wanted)
         return (line.level or Level.INFO) >= Level.ERROR
 
-    def close(self) -> None:
-        """Take the unfinished blocks, because no more lines come."""
-        for stream, blocks in self._blocks.items():
-            self._take_all(stream, blocks.settle())
-
     def enough(self, caught_up: bool, now: float) -> bool:
         if not caught_up:
             return False
-        self._settle(now)
         if not (self._found or self.failed()):
             return False
         self._since = now if self._since is None else self._since
         return now - self._since >= HOLD
-
-    def _settle(self, now: float) -> None:
-        """Take a traceback at the end of a log that has been quiet for SETTLED seconds."""
-        self._quiet.update(dict.fromkeys(self._fed, now))
-        self._fed.clear()
-        for stream in [stream for stream, since in self._quiet.items() if now - since >= SETTLED]:
-            del self._quiet[stream]
-            self._take_all(stream, self._blocks[stream].settle())

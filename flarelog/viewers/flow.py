@@ -7,8 +7,9 @@ no difference, and a piece that comes twice is shown once.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -44,19 +45,19 @@ Block = tuple[StreamId, Sequence[Item]]
 """Items of one stream that are shown together."""
 
 
-class Consumer:
+class Consumer(ABC):
     """Takes the lines of streams."""
 
-    def known(self, streams: Iterable[StreamId]) -> None:
+    def known(self, streams: Iterable[StreamId]) -> None:  # noqa: B027 - most consumers need not know
         """Learn *streams*, all that are known so far."""
 
     def wants(self, stream: StreamId) -> bool:
         """Whether more of *stream* is wanted."""
         return True
 
+    @abstractmethod
     def show(self, blocks: Sequence[Block]) -> None:
         """Take *blocks*. Raises OSError."""
-        raise NotImplementedError
 
     async def drain(self) -> None:
         """Return when what was taken is shown. Raises OSError."""
@@ -358,19 +359,9 @@ class Flow:
         if self._blocks is None:
             return list(items)
         items = list(items)
-        if not self._blocks.held and not any(item is not None and item.kind.begins for item in items):
+        if self._blocks.first is None and not any(item is not None and item.kind.begins for item in items):
             return items
-        return list(self._in_blocks(items, self._blocks))
-
-    def _in_blocks(self, items: Iterable[Item], blocks: Blocks) -> Iterator[Item]:
-        for item in items:
-            if item is None:
-                for block in blocks.settle():
-                    yield from block
-                yield None
-            else:
-                for block in blocks.feed((item,)):
-                    yield from block
+        return [item for block in self._blocks.feed(items) for item in block]
 
     def _whole(self) -> list[Item]:
         return [line for block in self._blocks.settle() for line in block] if self._blocks is not None else []

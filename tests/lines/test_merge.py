@@ -242,8 +242,8 @@ ValueError: bad
 def test_a_traceback_is_one_block(block: str) -> None:
     blocks, wanted = Blocks(), block.splitlines()
     given = annotated(line(text) for text in ["before", *wanted, "after", "after"])
-    found = [[each.text for each in one] for each in given for one in blocks.feed([each])]
-    found += [[each.text for each in one] for one in blocks.settle()]
+    found = [[each.text for each in one if each] for each in given for one in blocks.feed([each])]
+    found += [[each.text for each in one if each] for one in blocks.settle()]
     assert found == [["before"], wanted, ["after"], ["after"]]
 
 
@@ -271,7 +271,7 @@ def test_a_line_that_is_no_exception_is_of_no_block(other: str) -> None:
     for begun in (TRACEBACK.splitlines()[:3], GROUP.splitlines()):
         prefix = begun[0].partition("Tr")[0] if begun[0].startswith("[") else ""
         blocks, given = Blocks(), annotated(line(text) for text in [*begun, prefix + other])
-        found = [[each.text for each in one] for each in given for one in blocks.feed([each])]
+        found = [[each.text for each in one if each] for each in given for one in blocks.feed([each])]
         assert found == [begun, [prefix + other]]
 
 

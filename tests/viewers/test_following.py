@@ -1109,7 +1109,6 @@ def first_error(logs: dict[str, bytes], before: int = 1, after: int = 1) -> tupl
     display = FirstError((), before, after)
     view = View(Choice(level=Level.ERROR, before=20, after=1000), stamps=stamps, notes=False)
     asyncio.run(Follow(Reading(Held(logs), Selection(RUN), view, pytest.fail), display).run())
-    display.close()
     found = display.earliest
     return (found.stream.site, [line.text for line in found.lines]) if found is not None else None
 
@@ -1216,11 +1215,21 @@ def test_a_traceback_behind_which_nothing_comes_is_an_error_as_well() -> None:
     display.show([(StreamId(RUN, "a", "l"), lines)])
     assert not display.enough(False, 0.0)
     assert not display.enough(True, 1.0)
-    assert not display.enough(True, 1.5)
-    assert display.count == 0
     assert not display.enough(True, 2.5)
-    assert display.count == 1
-    assert display.enough(True, 5.0)
+    assert display.enough(True, 3.0)
+    assert display.earliest is not None
+    assert [line.text for line in display.earliest.lines] == ["step 1", *TRACE.decode().splitlines()]
+
+
+def test_a_traceback_that_comes_in_parts_is_one_error() -> None:
+    display, stream = FirstError((), 0, 0), StreamId(RUN, "a", "l")
+    for line in annotated(Line(n, n + 1, text) for n, text in enumerate((*TRACE.decode().splitlines(), "step 2"))):
+        assert display.wants(stream)
+        display.show([(stream, [line])])
+    assert not display.wants(stream)
+    assert display.earliest is not None
+    assert [line.text for line in display.earliest.lines] == TRACE.decode().splitlines()
+    assert (display.earliest.offset, display.earliest.end) == (0, 3)
 
 
 def test_a_command_that_ended_badly_is_enough_whatever_its_log_tells() -> None:
