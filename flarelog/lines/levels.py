@@ -113,15 +113,16 @@ _FIGURE = (
     r"|[-+]?(?i:nan|inf|none|null|false|true|no|yes|on|off|ok)\s{0,4}(?:$|[,;|)\]}/]))"
 )
 _SMALL = "trace|verbose|debug|info|notice|warning|warn|error|critical|fatal"
+_ON = (  # after a word that begins a sentence about errors, and is no level
+    r"(?:(?:rates?|counts?|bars?|margins?|handling|handlers?|messages?|signs?|codes?|levels?|modes?|logs?|logging"
+    r"|correction|budgets?|thresholds?|estimates?|files?|accidents|is|are|was|were|of|=)\b)"
+)
 # A level directly after a time. The search skips to the colons.
 _CLOCKED = late(
     r":\d\d(?:[.,]\d{1,9})?(?:Z|\s?[+-]\d\d:?\d\d)?(?=\]?\s{0,3}[\[|tvdinwecfDIWEFNTCVA\d])(?:"
     r"\]? (?:\[[\w.-]{1,20}\] )?\[(?P<bracketed>[IWEFDCV])\](?=[ \[])"
     rf"|\]?\s?\|(?:[^|]{{1,40}}\|){{0,3}}?\s?(?P<piped>{_SMALL})\s?\|"  # SecretFlow
-    # VMware; a word that goes on as a sentence about errors is no level
-    rf"|\]?\s{{1,3}}(?P<small>{_SMALL})(?=\s)(?!\s(?:rates?|counts?|bars?|margins?|handling|handlers?|messages?|signs?"
-    r"|codes?|levels?|modes?|logs?|logging|correction|budgets?|thresholds?|estimates?|files?|accidents|is|are|was|were"
-    rf"|of|=)\b)(?!\s{{1,4}}(?:error:\s)?{_FIGURE})"
+    rf"|\]?\s{{1,3}}(?P<small>{_SMALL})(?=\s)(?!\s{_ON})(?!\s{{1,4}}(?:error:\s)?{_FIGURE})"  # VMware
     r"| (?P<component>[DIWEF])\d? {1,2}[A-Z]{3,20} "  # MongoDB before 4.4
     r"| (?P<etcd>[EWNIDTC]) \| "  # capnslog
     r"|\s{1,3}\d{1,7}\s{1,6}\d{1,7} (?P<logcat>[VDIWEFA]) | (?P<brief>[VDIWEFA])/[\w.$-]{1,60} {0,20}\("
@@ -143,7 +144,7 @@ _SAID = late(
     r"|\"level\":\s?(?P<number>[1-6]0)\b|\"severityNumber\":\s?(?P<severity>[1-9]\d?)\b"
     r"|\[(?P<bracketed>error)\]"
     r"|(?i:(?:^|\d:\s|\]:\s{0,2})(?P<said>warning|error|fatal(?=\serror)|fatal|warn(?=:)|info(?=:)|notice(?=:)|debug(?=:)"
-    rf"|panic(?=:)):?\s(?!{_FIGURE}))"
+    rf"|panic(?=:))(?::\s|\s(?!{_ON}))(?!{_FIGURE}))"
     r"|(?i:(?:^|\d:\s|\]:\s?|^\d{10}(?:\.\d{1,9})?\s"  # after a time
     r"|:\d\d(?:[.,]\d{1,9})?(?:\s(?:20\d\d|[AP]M))?(?:Z|\s?[+-]\d\d:?\d\d)?\]?:?\s{1,4})"
     r"(?:[a-z][\w.+/-]{0,60}(?:\[\d{1,10}\])?:\s)?"  # and the name of a program
