@@ -8,7 +8,7 @@ the queue, so that starting again gains nothing (as in fq_codel, RFC 8290). A lo
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 SMALL = 64 << 10  # bytes that a fresh log may send ahead of the queue
 TURN = 256 << 10  # bytes of a turn
@@ -91,30 +91,87 @@ class Speakers:
         return max(len(self._now), len(self._before)) if now - self._since < 2.0 else 0
 
 
-class Gathering:
-    """The delay before a small message: lines of many logs wait for more, so that they leave as one message.
+class SteadyRate:
+    """Whether lines come at a steady, high rate: then a message is worth a delay in which more lines come.
 
-    A message costs as much as a hundred lines. With few active logs nothing waits, and a message takes all waiting
-    lines along. Waiting lines are not read yet: a copy and truncate of the log within that time loses them.
+    A message with one line tells how long a line is. While lines are gathered, the length of messages thus tells the
+    rate. A short burst is not steady, and neither are a hundred lines a second.
     """
 
-    FEW = 8  # logs active within a second, up to which nothing waits
+    LINES = 125.0  # a second, from which on the rate is high
+    MESSAGES = 16  # latest messages, which tell the rate
+
+    def __init__(self) -> None:
+        self._left: deque[tuple[float, int]] = deque(maxlen=self.MESSAGES)  # when the latest messages left, their bytes
+        self._line = 0.0  # bytes of a line; 0: the rate is not steady
+
+    def left(self, now: float, size: int) -> None:
+        """Record that a message with *size* bytes leaves, or that a message which leaves *now* has more bytes."""
+        if self._left and self._left[-1][0] == now:
+            size += self._left.pop()[1]
+        self._left.append((now, size))
+        if len(self._left) < self.MESSAGES:
+            return
+        total, took = sum(size for _, size in self._left), now - self._left[0][0]
+        line = self._line or total / self.MESSAGES
+        if total > self.LINES * took * line:
+            self._line = line
+        elif self._line:
+            self.stop()
+
+    def stop(self) -> None:
+        """Start measuring again; until then the rate counts as low."""
+        self._line = 0.0
+        self._left.clear()
+
+    def __bool__(self) -> bool:
+        return self._line > 0
+
+
+class Gathering:
+    """The delay before a small message: lines wait for more lines, so that they leave as one message.
+
+    A message costs as much as a hundred lines. With few active logs nothing waits unless messages leave at a steady
+    rate, and a message takes all waiting lines along. A line after a silence never waits. Waiting lines are not read
+    yet: a copy and truncate of the log within that time loses them.
+    """
+
+    FEW = 8  # logs active within a second, up to which their number delays nothing
     EACH = 0.0007  # seconds, for each further log
+    STEADY = 0.02  # seconds, while messages leave at a steady rate
     HURRIED = 0.005  # seconds at most, for a message that has a reason not to wait
 
-    def __init__(self, most: float = 0.2) -> None:
+    def __init__(self, most: float = 0.2, *, steady: float = 0.0) -> None:
         self._most = most  # seconds
+        self._steady = steady  # seconds, while messages leave at a steady rate
         self._left_at = -math.inf  # when the latest message left
         self._speakers = Speakers()
+        self._rate = SteadyRate()
 
-    def spoke(self, number: int, now: float) -> None:
-        """Record that a message with data of the log *number* leaves."""
+    def spoke(self, number: int, now: float, size: int = 0) -> None:
+        """Record that a message with *size* bytes of the log *number* leaves; all logs of a message have one *now*."""
         self._speakers.spoke(number, now)
         self._left_at = now
+        if self._steady:
+            self._rate.left(now, size)
+
+    def hurried(self) -> None:
+        """Record that a log has much to send: its messages are large without a delay."""
+        self._rate.stop()
 
     def gathers(self, now: float) -> float:
+        """Seconds for which new lines may stay unnoticed; of a steady rate 0 when no line came for a while."""
+        steady = self._for_rate if now - self._left_at < 2 * self._steady else 0.0
+        return max(steady, self._for_number(now))
+
+    def _for_number(self, now: float) -> float:
         """Seconds between two small messages, for the number of logs that were active lately."""
         return min(self._most, self.EACH * max(0, self._speakers.many(now) - self.FEW))
+
+    @property
+    def _for_rate(self) -> float:
+        """Seconds between two small messages, for the rate of the latest ones."""
+        return self._steady if self._rate else 0.0
 
     def is_over(self, now: float, pace: float = 0.0) -> bool:
         """Whether a message may leave at once, however many logs are active."""
@@ -124,5 +181,7 @@ class Gathering:
         """Seconds until a small message should leave; not positive: at once. *pace*: seconds between two messages that
         the receiver asks for. *hurries*: there is a reason not to wait: much data, or the end.
         """
-        gathered = self.gathers(now)
-        return self._left_at + (min(gathered, self.HURRIED) if hurries else max(pace, gathered)) - now
+        gathered = self._for_number(now)
+        if hurries:
+            return self._left_at + min(gathered, self.HURRIED) - now
+        return self._left_at + max(pace, gathered, self._for_rate) - now

@@ -86,8 +86,10 @@ class Signature:
 
     def facts(self, text: str) -> dict[str, Fact] | None:
         """The facts in *text*; None: it does not match."""
-        if not any(literal in text for literal in self.literals):
-            return None
+        return self.facts_of(text) if any(literal in text for literal in self.literals) else None
+
+    def facts_of(self, text: str) -> dict[str, Fact] | None:
+        """The facts in *text*, which has one of the literals; None: it does not match."""
         if self.pattern is None:
             return {}
         found = self.pattern.search(text[:LOOKED])

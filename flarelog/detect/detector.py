@@ -180,7 +180,7 @@ class Detector:
             self._found.went_on(OURS, last.line.offset)  # the warning announces the traceback
         if begins and not self._tracebacks:
             self._settled = self._settled_at(line.offset)
-        inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
+        inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or begins else (False, [])
         for each in whole:
             self._traceback(each, new)
         inside = inside or (begins and self._folded(said, time, new))

@@ -57,7 +57,7 @@ class Table:
         for number in self._asked(text):
             if not general and self.signatures[number].id in _GENERAL:
                 continue
-            facts = self.signatures[number].facts(text)
+            facts = self.signatures[number].facts_of(text)
             if facts is not None:
                 return self.signatures[number], facts
         return None

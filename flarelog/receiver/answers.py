@@ -2,13 +2,15 @@
 
 A reply costs as much as a message, so replies for several streams leave as one, if the producer supports that. While
 there are too many messages, or very many logs are active, replies are delayed, and one reply covers several messages.
-The delay blocks nothing: messages are committed at once, and a window that fills is answered at once.
+So are the replies to small messages that come soon after a reply. The delay blocks nothing: messages are committed at
+once, and a window that fills is answered at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable
 
 import grpc
@@ -25,6 +27,7 @@ from flarelog.wire.uplink import ENDED
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call ends
 GATHER = 0.02  # seconds at most that replies for many streams wait for others, so that they leave as one message
 MANY = 33  # logs of a call that are active within a second; with more, replies are delayed
+LITTLE, EVERY = 16 << 10, 0.1  # bytes of a log that wait for a reply for so many seconds after the latest one
 MAX_REPLIES = 64  # last replies that may wait to be sent before another stream is opened
 
 
@@ -49,6 +52,7 @@ class Answers:
         self._fills = False  # the window of a dirty session fills: its producer waits for replies
         self._later: dict[Session, None] = {}  # sessions whose replies are delayed
         self._answering: asyncio.TimerHandle | None = None
+        self._answered_at = -math.inf  # when the latest acknowledgement was sent
         self._said: asyncio.Event | None = None  # set after each sent message, for ``room``
         self._saying: asyncio.Task[None] | None = None
 
@@ -56,7 +60,8 @@ class Answers:
         """Acknowledge the received messages of *session* once they are committed."""
         if self.several:
             self._speakers.spoke(session.number, self._clock())
-        if session.behind or self._due(session):
+        delay = self._delay(session)
+        if session.behind or delay <= 0:
             self._dirty[session] = None
             if session.window.fills:
                 self._fills = True
@@ -65,7 +70,7 @@ class Answers:
                 self._later.clear()
             self._speak()
         else:
-            self._answer_later(session)
+            self._answer_later(session, delay)
 
     def last_word(self, reply: Reply) -> None:
         """Send *reply*, which ends its stream."""
@@ -103,16 +108,20 @@ class Answers:
             saying.cancel()
             await asyncio.gather(saying, return_exceptions=True)
 
-    def _due(self, session: Session) -> bool:
+    def _delay(self, session: Session) -> float:
+        """Seconds until the received messages of *session* should be acknowledged; not positive: at once."""
         if session.pressing:
-            return True
-        many = self.several and self._speakers.many(self._clock()) > MANY
-        return not many and not self._pressure.pace_of(self._load)
+            return 0.0
+        now = self._clock()
+        if self._pressure.pace_of(self._load) or (self.several and self._speakers.many(now) > MANY):
+            return self._pressure.crowd.answer_within
+        return self._answered_at + EVERY - now if session.unanswered < LITTLE else 0.0
 
-    def _answer_later(self, session: Session) -> None:
-        if not self._later:
-            within = self._pressure.crowd.answer_within
-            self._answering = asyncio.get_running_loop().call_later(within, self._answer_now)
+    def _answer_later(self, session: Session, within: float) -> None:
+        due = self._clock() + within
+        if self._answering is None or not self._later or due < self._answering.when():
+            self.close()
+            self._answering = asyncio.get_running_loop().call_at(due, self._answer_now)
         self._later[session] = None
 
     def _answer_now(self) -> None:
@@ -143,11 +152,14 @@ class Answers:
                 words = []
                 pressing = any(session.window.fills for session in dirty)
                 for session in dirty:
-                    if session.open and (pressing or self._due(session)):
+                    delay = 0.0 if pressing else self._delay(session)
+                    if session.open and delay <= 0:
                         words.append(session.reply(Code.OK))
                         self._gathering.spoke(session.number, loop.time())
                     elif session.open:
-                        self._answer_later(session)
+                        self._answer_later(session, delay)
+                if words:
+                    self._answered_at = loop.time()
                 await self._write(words)
         finally:
             self._saying = None

@@ -125,7 +125,7 @@ class Uplink:
         self._last = 0  # the last stream's number
         self._batch = Batch()  # sent next
         self._fair = Fair()
-        self._gathering = Gathering()
+        self._gathering = Gathering(steady=Gathering.STEADY)
         self._window: int | None = None  # bytes; None: the receiver has not announced that it supports batches
         self._in_flight = 0  # bytes
         self._hurries = False  # a log with requests hurries
@@ -209,7 +209,8 @@ class Uplink:
             now = self._loop.time()
             # Ask only while messages are delayed, because the answer takes a look at the file.
             if not self._gathering.is_over(now, self._pace) and stream.speaker.hurries:
-                self._hurries, self._hurried_at = True, now
+                self._hurries = True
+                self._hurry(now)
         self._may_write.set()
 
     @property
@@ -265,24 +266,29 @@ class Uplink:
         """Fill the batch with the requests of the logs whose turn it is. Returns whether more may follow at once."""
         self._may_write.clear()
         self._hurries = False
-        until, window = self._loop.time() + LONGEST_TURN, self._window or ALL
+        began, window = self._loop.time(), self._window or ALL
         while self._batch.size < FULL:
             now, room = self._loop.time(), window - self._in_flight
             turn = self._fair.next(fresh_alone=room <= 0) if room > -window // 4 else None
             if turn is None:
                 return False
-            if now > until:
+            if now > began + LONGEST_TURN:
                 break
             number, most = turn
             before, stream = self._batch.size, self._streams[number]
             more = self._fill(stream, min(most, max(room, SMALL)))
             if more and self._batch.size - before >= SMALL:
-                self._hurried_at = now  # a busy log: stop gathering for a while
+                self._hurry(now)
             if stream.error is None:
                 self._fair.said(number, self._batch.size - before, more=more)
             if self._batch.size > before:
-                self._gathering.spoke(number, now)
+                self._gathering.spoke(number, began, self._batch.size - before)
         return True
+
+    def _hurry(self, now: float) -> None:
+        """Stop gathering for a while, because a log is busy."""
+        self._hurried_at = now
+        self._gathering.hurried()
 
     def _fill(self, stream: Stream, room: int) -> bool:
         """Add requests of *stream* to the batch. Returns whether it may have more."""

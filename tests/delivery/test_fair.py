@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -128,3 +129,85 @@ def test_what_hurries_waits_for_little_of_it_and_for_no_pace() -> None:
     for number in range(1000):
         gathering.spoke(number, 10.0)
     assert gathering.wait(10.0, 4.0, hurries=True) == pytest.approx(Gathering.HURRIED)
+
+
+def at_rate(lines: int, seconds: float) -> list[float]:
+    """The times of *lines* lines a second, from 10.0 on."""
+    return [10.0 + number / lines for number in range(round(lines * seconds))]
+
+
+def gathered(times: list[float]) -> tuple[list[float], list[float]]:
+    """When messages leave, and how long the first line of each waits, if each line is noticed at its time of *times*;
+    a line has 60 to 90 bytes.
+    """
+    gathering, leaves, waits, size, due = Gathering(steady=Gathering.STEADY), list[float](), list[float](), 0, math.inf
+    for number, time in enumerate([*times, math.inf]):
+        if due <= time and due < math.inf:
+            gathering.spoke(1, due, size)
+            leaves.append(due)
+            size, due = 0, math.inf
+        if due == math.inf and time < math.inf:
+            waits.append(max(0.0, gathering.wait(time)))
+            due = time + waits[-1]
+        size += 60 + 7 * number % 31
+    return leaves, waits
+
+
+@together(
+    ("times", "messages", "wait"),
+    [
+        pytest.param(at_rate(1, 60), 60, 0.0, id="a-line-now-and-then-leaves-at-once"),
+        pytest.param(at_rate(100, 20), 2000, 0.0, id="so-do-a-hundred-lines-a-second"),
+        pytest.param(
+            [second + line for second in range(10, 30) for line in at_rate(1000, 0.015)],
+            300,
+            0.0,
+            id="and-the-lines-of-a-short-burst",
+        ),
+        pytest.param(at_rate(300, 10), 550, 0.02, id="a-steady-rate-is-gathered"),
+        pytest.param(at_rate(5000, 10), 550, 0.02, id="however-high-it-is"),
+        pytest.param([*at_rate(300, 5), *(20.0 + n for n in range(60))], 350, 0.02, id="for-as-long-as-it-lasts"),
+    ],
+)
+def test_lines_at_a_steady_rate_wait_for_each_other(times: list[float], messages: int, wait: float) -> None:
+    leaves, waits = gathered(times)
+    assert len(leaves) <= messages
+    assert max(waits) == pytest.approx(wait, abs=1e-6)
+
+
+def test_a_burst_of_lines_delays_the_lines_after_it_for_a_moment_only() -> None:
+    burst = [10.0 + number / 1000 for number in range(50)]
+    leaves, waits = gathered([*burst, *(10.05 + number / 100 for number in range(500))])
+    late = [leave for leave, wait in zip(leaves, waits, strict=True) if wait]
+    assert late
+    assert max(late) < 10.5
+
+
+def steady() -> tuple[Gathering, float]:
+    """A gathering amid a steady rate, and when its latest message left."""
+    gathering = Gathering(steady=Gathering.STEADY)
+    for number in range(20):
+        gathering.spoke(1, 10.0 + number / 300, 80)
+    return gathering, 10.0 + 19 / 300
+
+
+def test_a_line_after_a_silence_waits_for_nothing_amid_a_steady_rate() -> None:
+    gathering, left = steady()
+    assert gathering.wait(left) == pytest.approx(Gathering.STEADY)
+    assert gathering.gathers(left) == Gathering.STEADY
+    assert gathering.wait(left + 0.05) <= 0
+    assert gathering.gathers(left + 0.05) == 0
+
+
+def test_much_data_ends_the_gathering_of_a_steady_rate() -> None:
+    gathering, left = steady()
+    assert gathering.wait(left, hurries=True) <= 0
+    gathering.hurried()
+    assert gathering.wait(left) <= 0
+
+
+def test_replies_at_a_steady_rate_are_not_gathered() -> None:
+    gathering = Gathering()
+    for number in range(100):
+        gathering.spoke(1, 10.0 + number / 300, 80)
+        assert gathering.wait(10.0 + number / 300) <= 0

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from pytest_mock import MockerFixture
+
 from flarelog.delivery.pace import Load
 from flarelog.delivery.windows import Window
 from flarelog.model import Code, Reply
-from flarelog.receiver.answers import Answers
+from flarelog.receiver.answers import LITTLE, Answers
 from flarelog.wire import several
+from tests.rows import together
 
 HELD, OPENED = 1, 2
 WRITES = 20
@@ -25,6 +29,7 @@ class Held:
     behind: bool = False
     open: bool = True
     pressing: bool = True
+    unanswered: int = 0
     window: Window = field(default_factory=Window)
 
     def reply(self, code: Code) -> Reply:
@@ -64,3 +69,31 @@ def test_an_opened_log_is_answered_however_often_held_ones_ask_again() -> None:
 
     (when,) = asyncio.run(play())
     assert when <= 1
+
+
+@together(
+    ("unanswered", "every", "replies"),
+    [
+        pytest.param(40, 60.0, 1, id="a-line-soon-after-a-reply-waits-for-others"),
+        pytest.param(LITTLE, 60.0, 2, id="much-data-does-not"),
+        pytest.param(40, 0.0, 2, id="nor-does-a-line-that-comes-later"),
+    ],
+)
+def test_small_messages_share_a_reply(mocker: MockerFixture, unanswered: int, every: float, replies: int) -> None:
+    mocker.patch("flarelog.receiver.answers.EVERY", every)
+
+    async def play() -> int:
+        context: Any = Context()
+        pressure: Any = SimpleNamespace(pace_of=lambda load: 0.0, crowd=SimpleNamespace(answer_within=60.0))
+        answers = Answers(context, pressure, Load(), 60.0, lambda: None)
+        session: Any = Held(window=Window())
+        session.window.told = 1 << 20
+        for _ in range(2):
+            answers.acknowledge(session)
+            session.unanswered = unanswered
+            for _ in range(20):
+                await asyncio.sleep(0)
+        answers.close()
+        return len(context.writes)
+
+    assert asyncio.run(play()) == replies
