@@ -105,6 +105,8 @@ def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwar
     holds(running, job)
     assert troubles(running, job) == []
     assert not [name for name in os.listdir(running.storage(job)) if "LOG" in name]  # nothing is filed twice
+    assert job in (running.kit("server") / "flarelog-audit.log").read_text()
+    assert '"action": ' not in (running.kit("server") / "log.txt").read_text()
     with zipfile.ZipFile(running.storage(job) / "workspace") as archive:  # the server's process is a site, too
         own = archive.read("log.txt")
     until(lambda: running.stored(job, "server") == own, "the server's own log is there")

@@ -14,6 +14,7 @@ from nvflare.apis.fl_context import FLContext
 from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, JOB_PORT, Job, Sending
 from flarelog.integrations.nvflare.told import (
+    audit_into,
     calm,
     harmless,
     job_name_of,
@@ -80,6 +81,7 @@ class FlarelogReceiver(FLComponent):
         job = fl_ctx.get_job_id()
         if self._receiver is None:
             workspace, local = fl_ctx.get_workspace(), simulated(fl_ctx)
+            audit_into(log_directory(fl_ctx))
             self._store = tempfile.mkdtemp(prefix="flarelog-")
             receiver = JobReceiver(
                 self._store,

@@ -27,6 +27,7 @@ from flarelog.integrations.nvflare.launcher import Launcher
 from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, FILES, PORT, Job, served
 from flarelog.integrations.nvflare.studies import Studies
 from flarelog.integrations.nvflare.told import (
+    audit_into,
     calm,
     harmless,
     job_name_of,
@@ -109,6 +110,7 @@ class FlarelogServer(FLComponent):
         if self._receiver is not None or fl_ctx.get_process_type() != ProcessType.SERVER_PARENT:
             return
         calm()
+        audit_into(workspace_of(fl_ctx).get_root_dir())
         self._engine = fl_ctx.get_engine()
         workspace, tls = workspace_of(fl_ctx), server_tls(workspace_of(fl_ctx))
         own, host_name = "", ""

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
 from typing import Any
 
 from nvflare.apis.fl_component import FLComponent
@@ -18,11 +19,12 @@ from nvflare.fuel.utils.config_service import ConfigService
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.names import parse_address
 from flarelog.security.tls import Tls
-from flarelog.talk import one_line
+from flarelog.talk import OneLine, one_line
 
 log = logging.getLogger(__name__)
 
 ALLOWED = "allow_log_streaming"  # in a site's resources.json
+AUDIT, AUDIT_BYTES, AUDITS = "flarelog-audit.log", 20 << 20, 10  # file name; NVFlare's own bounds for a log
 _SIMULATED = "simulate_job"  # the simulator's name for its one job
 
 
@@ -59,6 +61,33 @@ def calm() -> None:
         logger.propagate = False
 
 
+class _Audit(RotatingFileHandler):
+    """The file of a receiver's audit. Lines that cannot be written there go to flarelog's own log."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, maxBytes=AUDIT_BYTES, backupCount=AUDITS, encoding="utf-8", delay=True)
+        self.setFormatter(OneLine())
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
+        log.log(record.levelno, "%s; %s cannot be written", record.getMessage(), self.baseFilename)
+
+
+def audit_into(directory: str) -> None:
+    """Write the audit of this process's receiver to a file beside NVFlare's logs, or to one in *directory* where
+    NVFlare has none: it has a line for each decision, as many as all other messages of a server.
+    """
+    audit = logging.getLogger("flarelog.audit")
+    path = os.path.abspath(os.path.join(_log_directory() or directory, AUDIT))
+    audit.setLevel(logging.INFO)
+    audit.propagate = False
+    for handler in list(audit.handlers):
+        if isinstance(handler, _Audit) and handler.baseFilename != path:
+            audit.removeHandler(handler)
+            handler.close()
+    if not audit.handlers:
+        audit.addHandler(_Audit(path))
+
+
 def job_of(fl_ctx: FLContext) -> str:
     """The job that an event in a parent process is about; empty if there is none."""
     for key in (FLContextKey.JOB_META, FLContextKey.EVENT_DATA):
@@ -89,10 +118,13 @@ def workspace_of(fl_ctx: FLContext) -> Workspace:
 
 def log_directory(fl_ctx: FLContext) -> str:
     """The directory of a job process's logs, from NVFlare's own handlers: only they know the simulator's."""
-    for handler in logging.root.handlers:
-        if isinstance(handler, logging.FileHandler):
-            return os.path.dirname(handler.baseFilename)
-    return str(workspace_of(fl_ctx).get_log_root(fl_ctx.get_job_id()))
+    return _log_directory() or str(workspace_of(fl_ctx).get_log_root(fl_ctx.get_job_id()))
+
+
+def _log_directory() -> str:
+    """The directory of this process's log.txt; empty if NVFlare writes none."""
+    files = (handler for handler in logging.root.handlers if isinstance(handler, logging.FileHandler))
+    return next((os.path.dirname(handler.baseFilename) for handler in files), "")
 
 
 def simulated(fl_ctx: FLContext) -> bool:

@@ -38,7 +38,7 @@ from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, Fl
 from flarelog.integrations.nvflare.cell import _told, tell_server
 from flarelog.integrations.nvflare.filing import file_logs
 from flarelog.integrations.nvflare.studies import ASK_AGAIN, Studies
-from flarelog.integrations.nvflare.told import site_allows
+from flarelog.integrations.nvflare.told import AUDIT, audit_into, calm, site_allows
 from flarelog.model import StreamId, StreamInfo
 from integration.harness.places import free_address, until
 
@@ -53,10 +53,11 @@ LOG = "LOG" if StorageSpec.is_valid_component("LOG_log.txt") else "ERRORLOG"  # 
 
 @pytest.fixture(autouse=True)
 def logger() -> Iterator[None]:
-    """Restore flarelog's own logger afterwards."""
-    logger = logging.getLogger("flarelog")
+    """Restore flarelog's own loggers afterwards."""
     yield
-    logger.handlers, logger.propagate = [], True
+    for logger in map(logging.getLogger, ("flarelog", "flarelog.audit")):
+        logger.handlers, logger.propagate = [], True
+        logger.setLevel(logging.NOTSET)
 
 
 @pytest.fixture
@@ -195,6 +196,28 @@ def test_a_job_is_received_and_its_end_waits_for_its_logs(site: Path, tmp_path: 
         fire(receiver, EventType.END_RUN, at_server())
     assert copy.read_bytes() == (site / "log.txt").read_bytes()
     assert loops() == 0
+
+
+def test_the_audit_has_a_file_of_its_own_beside_nvflares_logs(site: Path, tmp_path: Path) -> None:
+    audit = logging.getLogger("flarelog.audit")
+    for _ in range(2):
+        calm()
+        audit_into(str(tmp_path))
+    audit.info("allowed {}")
+    audit.warning("refused {}")
+    assert [line.split(" ", 1)[1] for line in (site / AUDIT).read_text().splitlines()] == [
+        "INFO allowed {}",
+        "WARNING refused {}",
+    ]
+    assert (site / "log.txt").read_text() == ""
+
+
+def test_audit_lines_without_room_for_their_file_are_logged(site: Path, tmp_path: Path) -> None:
+    (site / AUDIT).mkdir()
+    calm()
+    audit_into(str(tmp_path))
+    logging.getLogger("flarelog.audit").warning("refused {}")
+    assert (site / "log.txt").read_text().startswith("refused {}; ")
 
 
 def test_a_site_that_does_not_allow_it_begins_nothing(site: Path) -> None:
