@@ -204,3 +204,23 @@ def test_what_the_receiver_found_is_what_the_report_and_the_first_error_show(pla
     report, first = shown("--receiver", receiver.address)
     assert "disk.fool" in report
     assert "python.fool" in first
+
+
+def test_an_error_in_the_four_logs_of_an_nvflare_job_is_one_line_and_one_finding(place: Place) -> None:
+    receiver = place.serve()
+    line = "2026-11-28 04:20:28,207 - Trainer - ERROR - CUDA out of memory. Tried to allocate 2.00 GiB"
+    time, name, level, message = line.split(" - ")
+    record = json.dumps({"asctime": time, "name": name, "levelname": level, "message": message})
+    texts = dict.fromkeys(("log.txt", "error_log.txt", "log_fl.txt"), f"{line}\n".encode())
+    sent(place, receiver, SITE, {**texts, "log.json": f"{record}\n".encode()})
+    for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
+        assert [(each["log"], each["event_name"]) for each in asked(place, *where)] == [("log.txt", "cuda.oom")]
+        assert [each["log"] for each in asked(place, *where, "--log", "log.json")] == ["log.json"]
+        assert len(asked(place, *where, "--log", "*")) == 4
+        shown = place.call("logs", RUN, "--notes", "off", *where)
+        assert shown.printed.splitlines() == [line]
+        assert "log.json, error_log.txt and log_fl.txt repeat lines of log.txt" in shown.talk()
+        every = place.call("logs", RUN, "--notes", "off", "--log", "*", *where)
+        assert every.printed.count("CUDA out of memory") == 4
+    status = place.call("status", RUN, "--receiver", receiver.address).printed
+    assert "findings: 1 finding may be a cause: it is cuda.oom in site-1/log.txt" in status

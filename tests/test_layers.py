@@ -34,7 +34,7 @@ LAYERS = [
     {"errors"},
     {"names", "quantities"},
     {"model"},
-    {"completeness", "extents", "globs", "linear", "proxies", "talk", "watched", "contents"},
+    {"completeness", "extents", "globs", "linear", "proxies", "repeats", "talk", "watched", "contents"},
     {"dial", "records"},
     {"placeholders"},
     {"bus", "delivery", "lines", "policy"},

@@ -32,7 +32,12 @@ class LogOptions:
     sites: tuple[str, ...] = typed(
         (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site, commas=True
     )
-    logs: tuple[str, ...] = typed((), "Show only logs that match. Repeatable.", flag="log", metavar="GLOB")
+    logs: tuple[str, ...] = typed(
+        (),
+        "Show only logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
+        flag="log",
+        metavar="GLOB",
+    )
     rank_globs: tuple[str, ...] = typed(
         (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
     )
@@ -117,7 +122,7 @@ class Asked:
         """
         if reading.unread:
             return FAILED
-        return (self.shown.exit_status and exit_code(map(completeness, reading.known))) or otherwise
+        return (self.shown.exit_status and exit_code(map(completeness, reading.selected))) or otherwise
 
 
 def positions(text: str) -> list[tuple[tuple[str, str], int]]:

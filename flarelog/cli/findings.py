@@ -64,7 +64,12 @@ class FindingsOptions:
         complete=complete_site,
         commas=True,
     )
-    logs: tuple[str, ...] = typed((), "Look only at logs that match. Repeatable.", flag="log", metavar="GLOB")
+    logs: tuple[str, ...] = typed(
+        (),
+        "Look only at logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
+        flag="log",
+        metavar="GLOB",
+    )
     rank_map: tuple[str, ...] = typed(
         (),
         "Rank of a log ('site-1/**=0'), or of its lines with [default3]: ('node.log:3=11'). Repeatable.",

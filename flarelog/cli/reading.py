@@ -274,7 +274,7 @@ def _say_missing(reading: Reading, asked: Asked) -> None:
     """Say what is not stored, and with ``--exit-status`` which logs have not ended: nothing else explains that code."""
     from flarelog.viewers.health import unread  # imported after the last line
 
-    if asked.shown.exit_status and not asked.follow and (line := open_line(reading.known)):
+    if asked.shown.exit_status and not asked.follow and (line := open_line(reading.selected)):
         talk(line)
     for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
         talk(missing)

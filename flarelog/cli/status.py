@@ -29,6 +29,7 @@ from flarelog.names import shown
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, present, spoken, standing
 from flarelog.records import exit_lines
+from flarelog.repeats import without_copies
 from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers import health
@@ -308,7 +309,7 @@ async def _troubles(
     run: str, infos: Sequence[StreamInfo], store: str | None, connected: Client | None
 ) -> list[Finding] | None:
     """The receiver's findings in the logs of *infos*, in the order of time; no log is read. None: unknown."""
-    there = {info.stream for info in infos}
+    there = {info.stream for info in without_copies(infos)}
     if connected is not None:
         try:
             told = await connected.findings(run)

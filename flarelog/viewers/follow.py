@@ -110,7 +110,7 @@ class Follow:
             began, pause = time.monotonic(), LOOK_EVERY
             try:
                 state = await self._reading.origin.state(self._reading.selection.run)
-                infos = await self._reading.listed()
+                infos = await self._reading.listed(waits=state is not RunState.ENDED)
             except FlarelogError as error:
                 if not error.retry_safe or not (self._reading.streams or self._waiting):
                     raise

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
+from flarelog.repeats import is_copy_name, left_out
 from flarelog.text import several
 from flarelog.values import changed
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
@@ -33,6 +34,7 @@ HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left 
 SLICE = 64 << 10  # bytes of one stream that are shown before the display is drained
 WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beyond the usual cost of a log
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
+COPY_WITHIN = 2.0  # seconds in which a log that may be a copy waits for the log.txt beside it
 LEFT_OUT = Unreadable, NotFound  # the errors of one log alone: the log is damaged, or was removed
 
 
@@ -121,6 +123,9 @@ class Reading:
         self.streams: dict[StreamId, Stream] = {}
         self.unread: dict[StreamId, str] = {}  # why a log cannot be read
         self.unstored: list[StreamInfo] = []  # logs of which nothing was ever stored, as of the last list
+        self.copies: dict[StreamId, StreamInfo] = {}  # selected logs that repeat others, and are left out
+        self._maybe_copies: dict[StreamId, float] = {}  # when a log was found that waits for the log.txt beside it
+        self._said: set[str] = set()  # sentences about copies
         self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._chosen = view.choice.since is not None or view.choice.until is not None
         self.clocks = Clocks()
@@ -138,6 +143,11 @@ class Reading:
         return [*(each.as_known for each in self.streams.values()), *self.unstored]
 
     @property
+    def selected(self) -> list[StreamInfo]:
+        """The ``known`` logs, and the copies that were left out: whether the run is complete depends on all of them."""
+        return [*self.known, *self.copies.values()]
+
+    @property
     def readable(self) -> list[StreamInfo]:
         """The ``infos`` without logs that turned out to be unreadable."""
         return [info for info in self.infos if info.stream not in self.unread]
@@ -152,21 +162,45 @@ class Reading:
         """The number of lines that did not match and were longer than the part that was searched."""
         return sum(each.flow.cut for each in self.streams.values())
 
-    async def listed(self) -> list[StreamInfo]:
-        """The selected streams that the origin holds now. Raises FlarelogError."""
+    async def listed(self, *, waits: bool = False) -> list[StreamInfo]:
+        """The selected streams that the origin holds now, without copies of others. *waits*: leave out, for a moment,
+        a stream that may be a copy of one that comes later. Raises FlarelogError.
+        """
         times = () if self.streams else self._times  # bytes of streams found later came later
         every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
         found = [info for info in every if not info.unstored]
         self.clocks.learn(found)
         self.unstored = ordered(info for info in every if info.unstored and self.selection.lacks(info))
-        return ordered(info for info in found if self.selection.has(info.stream))
+        return ordered(self._picked(found, waits=waits))
+
+    def _picked(self, found: Iterable[StreamInfo], *, waits: bool) -> list[StreamInfo]:
+        """The selected streams of *found*, as of ``listed``."""
+        chosen = [info for info in found if self.selection.has(info.stream)]
+        if not (self.copies or any(is_copy_name(info.stream) for info in chosen)):
+            return chosen
+        latest = self.copies | {info.stream: info for info in (*self.infos, *chosen)}
+        copies = self.selection.copies(latest.values()).difference(self.streams)  # a log that is shown stays shown
+        new = copies.difference(self.copies)
+        self.copies = {stream: latest[stream] for stream in copies}
+        if new and (sentence := left_out(new)) not in self._said:
+            self._said.add(sentence)
+            self.say(f"{sentence}: --log '*' shows all logs")
+        chosen = [info for info in chosen if info.stream not in copies]
+        return [info for info in chosen if not self._may_be_copy(info)] if waits else chosen
+
+    def _may_be_copy(self, info: StreamInfo) -> bool:
+        """Whether the log.txt beside *info* may still come: a site opens its logs one after the other."""
+        stream, now = info.stream, time.monotonic()
+        if info.sealed or stream in self.streams or self.selection.names(stream) or not is_copy_name(stream):
+            return False
+        return now - self._maybe_copies.setdefault(stream, now) < COPY_WITHIN
 
     async def grown(self, within: float) -> list[StreamInfo] | None:
         """The selected streams that have grown *within* so many seconds, without marks; None where only ``listed``
         tells. Raises FlarelogError.
         """
         found = await self.origin.grown(self.selection.run, self.selection.named, within)
-        return None if found is None else [info for info in found if self.selection.has(info.stream)]
+        return None if found is None else self._picked(found, waits=True)
 
     def add(self, info: StreamInfo, *, over: bool = False, late: bool = False) -> Stream:
         """Begin to read a stream that was found. *over*: only the bytes that are there will be shown. *late*: it began

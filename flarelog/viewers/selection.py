@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from flarelog import globs
 from flarelog.model import OTHERS, StreamId, StreamInfo
 from flarelog.names import path_of
+from flarelog.repeats import copies
 from flarelog.values import frozen
 
 
@@ -44,6 +45,14 @@ class Selection:
             return False
         called = not self.sites or globs.any_of(self.sites, stream.site)
         return called and (not self.logs or any(globs.any_of(self.logs, name) for name in stream.names))
+
+    def copies(self, infos: Iterable[StreamInfo]) -> set[StreamId]:
+        """The streams of *infos* that repeat lines of another one, and that nobody asked for by name."""
+        return {stream for stream in copies(infos) if not self.names(stream)}
+
+    def names(self, stream: StreamId) -> bool:
+        """Whether somebody asked for the log *stream* by name, or by a pattern for logs."""
+        return bool(self.logs) or self.starts_alone or (stream.site, stream.log) in self.starts
 
     def lacks(self, info: StreamInfo) -> bool:
         """Whether *info*, which is not stored, is or may be of a wanted log."""

@@ -94,6 +94,24 @@ def test_the_errors_of_several_logs_are_all_there_and_the_last_on_the_screen(bro
         tab.is_clean()
 
 
+def test_logs_that_repeat_another_one_are_marked_and_merged_only_if_named(browser: Browser, place: Place) -> None:
+    names = ("error_log.txt", "log.json", "log.txt", "log_fl.txt")
+    logs = {f"kyoto/{name}": f"the one line, in {name}\n".encode() for name in names}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.show(BY_TIME)
+        expect(row(page, "the one line")).to_have_text(re.compile("in log.txt$"))
+        expect(page.locator(".status .told")).to_have_text(
+            "log.json, error_log.txt and log_fl.txt repeat lines of log.txt and are left out;"
+            " each opens from the page of its run"
+        )
+        page = tab.show(f"{BY_TIME}&log=kyoto/log.json&log=kyoto/log.txt")
+        expect(row(page, "the one line")).to_have_count(2)
+        page = tab.open("/run/run-1")
+        page.get_by_role("button", name=re.compile("4 logs")).click()
+        expect(page.get_by_text("repeats log.txt")).to_have_count(3)
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_it_is_said_how_far_a_level_is_looked_for(browser: Browser, two: Web) -> None:
     with tab_of(browser, two) as tab:

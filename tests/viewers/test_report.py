@@ -590,3 +590,22 @@ def test_a_run_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
 def test_a_verdict_of_many_sites_names_few(tmp_path: Path) -> None:
     sites = [replace(complete(f"s{n}"), stands=Stands.CLOSED) for n in range(100)]
     assert report(*sites).verdict().count(";") == 4
+
+
+def test_lines_and_findings_are_counted_once_where_logs_repeat_another_one(tmp_path: Path) -> None:
+    line = b"2026-11-28 04:20:28,207 - Trainer - ERROR - CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+    async def fill() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            for name in ("log.txt", "log.json", "error_log.txt", "log_fl.txt"):
+                appender = await store.appender(StreamId("run-1", "kyoto", name), b"producer")
+                await appender.append(0, line)
+                await appender.close()
+
+    asyncio.run(fill())
+    made = gathered(tmp_path)
+    assert [(each.signature, each.stream.log) for each in made.findings] == [("cuda.oom", "log.txt")]
+    assert [(site.logs, site.lines) for site in made.sites] == [(4, 1)]
+    assert [note for note in made.notes if "log_fl.txt" in note] == [
+        "log.json, error_log.txt and log_fl.txt repeat lines of log.txt and are left out of lines and findings"
+    ]

@@ -21,14 +21,14 @@ from flarelog.integrations.nvflare.told import (
 )
 from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
+from flarelog.repeats import COPIES, ORIGINAL
 from flarelog.security.tls import Tls
 from flarelog.sender.outcome import Outcome
 
 log = logging.getLogger(__name__)
 
 PORT, JOB_PORT = 4721, 4722  # of the server's receiver, and of a job's
-# The last one is NVFlare 2.7's name of error_log.txt.
-FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt", "log_error.txt")
+FILES = (ORIGINAL, *COPIES)
 DRAIN_TIMEOUT = 10.0  # maximum seconds that the end of a job waits for its logs
 
 

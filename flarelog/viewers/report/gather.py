@@ -24,6 +24,7 @@ from flarelog.lines.zones import Stamps
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, present
 from flarelog.records import ordered, unknown_ends, unstored_sentences
+from flarelog.repeats import copies, left_out, without_copies
 from flarelog.stores import moments as made
 from flarelog.stores.moments import Moment, points_for
 from flarelog.text import legible
@@ -96,8 +97,10 @@ async def gather(
     new = searching(known_, RankChooser(RankChoice()), stamps)
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)
-    rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
-    ends = await _ends(reading, infos, notes)
+    counted = without_copies(infos)
+    rounds = await rounds_of(origin, counted, moments, stamps, reading.ahead)
+    ends = await _ends(reading, counted, notes)
+    notes += [f"{sentence} of lines and findings"] if (sentence := left_out(copies(infos))) else []
     notes += [f"missing: {sentence}" for sentence in reading.unread.values()]
     notes += few_incomplete(infos)
     notes += [f"missing: {sentence}" for sentence in unread(every)]

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.names import run_name
+from flarelog.repeats import without_copies
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.answers import Lists
@@ -118,8 +119,8 @@ class Flows:
         if not isinstance(given, list) or len(given) > MOST_NAMED:
             raise Refused(400, "streams is a list of site and log")
         wanted = {stream(one, run) for one in given}
-        listed = await self._lists.of(session.of, run, {one.site for one in wanted})
-        infos = [info for info in listed.infos if not wanted or info.stream in wanted]
+        listed = (await self._lists.of(session.of, run, {one.site for one in wanted})).infos
+        infos = [info for info in listed if info.stream in wanted] if wanted else without_copies(listed)
         limit = min(MOST, whole(asked, "limit") or LIMIT)
         search = Search(
             session.of.origin,

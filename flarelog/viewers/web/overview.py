@@ -12,6 +12,7 @@ from flarelog.lifecycle import RunState
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
 from flarelog.names import natural
+from flarelog.repeats import copies, left_out
 from flarelog.stores.fares import Point, gathered
 from flarelog.stores.moments import Moment
 from flarelog.text import legible
@@ -77,12 +78,13 @@ def run_record(
         by_site.setdefault(info.stream.site, []).append(info)
     ranks = RankChooser(RankChoice())
     ranks.learn(infos, over=True)
+    repeated = copies(infos)
     told, records = RunInfo.of(run, state.value, [*infos, *unstored]), []
     told = told if whole else replace(told, sealed=0)
     for site, every in sorted(by_site.items(), key=lambda one: natural(one[0])) if unstored else by_site.items():
         held, others = [info for info in every if not info.unstored], [info for info in every if info.unstored]
         record = _site_record(every)
-        streams = [_stream_record(info, lasts.get(info.stream), ranks) for info in held]
+        streams = [_stream_record(info, lasts.get(info.stream), ranks, copy=info.stream in repeated) for info in held]
         records.append({"site": site, **record, "streams": streams, **_unstored_record(others)})
     counts = Counter(record["standing"] for record in records)
     return {
@@ -91,6 +93,7 @@ def run_record(
         "sites": records,
         "counts": [[stands, counts[stands]] for stands in WORST if counts[stands]],
         "missing": few_missing([*infos, *unstored]) if whole else [],
+        "copies": f"{left_out(repeated)}; each opens from the page of its run" if repeated else "",
     }
 
 
@@ -141,7 +144,7 @@ def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
     return {"unstored": records} if records else {}
 
 
-def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> dict[str, Any]:
+def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, copy: bool) -> dict[str, Any]:
     """The record of a log, without optional values that are empty or 0: a run may have 10,000 logs."""
     state = info.state or State()
     record: dict[str, Any] = {
@@ -161,6 +164,7 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> d
         "rank": ranks.stretch(info.stream.key, info.committed).rank,
         "last": last.line if last is not None else "",
         "bar": last.progress if last is not None else None,
+        "copy": copy,
         "exit": legible(info.exits[-1].sentence) if info.exits else "",
     }
     return record | {name: value for name, value in optional.items() if value or (name == "rank" and value == 0)}

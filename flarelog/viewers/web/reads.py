@@ -20,6 +20,7 @@ from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.render.container import Renderer
+from flarelog.repeats import without_copies
 from flarelog.stores.moments import arrivals
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
@@ -156,7 +157,8 @@ class Reads:
         if rank is not None:
             chooser = RankChooser(RankChoice())
             chooser.learn(infos, over=True)
-            found = [info for info in infos if chooser.stretch(info.stream.key, info.committed).rank == rank]
+            found = without_copies(infos)
+            found = [info for info in found if chooser.stretch(info.stream.key, info.committed).rank == rank]
             if not found:
                 raise NotFound(f"no log of run {run} is of rank {rank}")
         else:

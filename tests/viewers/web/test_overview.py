@@ -28,6 +28,16 @@ def test_the_clock_that_differs_most_is_told_in_milliseconds(skews: tuple[float 
     assert site["skew"] == told
 
 
+def test_a_log_that_repeats_another_one_is_marked() -> None:
+    logs = ("error_log.txt", "log.json", "log.txt")
+    infos = [StreamInfo(StreamId("run-1", site, log), 0, 9, 0, True) for site in ("a", "b") for log in logs]
+    record = run_record("run-1", RunState.ENDED, infos, {}, live=True)
+    marked = {each["log"] for site in record["sites"] for each in site["streams"] if each.get("copy")}
+    assert marked == {"error_log.txt", "log.json"}
+    assert record["copies"].startswith("log.json and error_log.txt repeat lines of log.txt and are left out; ")
+    assert not run_record("run-1", RunState.ENDED, infos[:2], {}, live=True)["copies"]
+
+
 @together("live", [True, False])
 @together("state", [RunState.UNKNOWN, RunState.RUNNING, RunState.ENDED])
 @together("linked", [0, 1, 2])

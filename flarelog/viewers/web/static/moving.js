@@ -358,7 +358,9 @@ export class Moving extends HTMLElement {
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
       this.style.setProperty("--tag", `${widest}ch`);
       this.classList.add("tagged");
-      if (this.source.left) say(this.told, `The first 64 by name are merged, without ${several(this.source.left, "more log")}: choose fewer.`);
+      const left = this.source.left ? `The first 64 by name are merged, without ${several(this.source.left, "more log")}: choose fewer.` : "";
+      const told = [left, this.source.copies].filter(Boolean).join(" ");
+      if (told) say(this.told, told);
     }
   }
 

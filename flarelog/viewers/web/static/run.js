@@ -287,7 +287,7 @@ export class RunPage extends HTMLElement {
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));
       node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, called(logs(site)[0])))] : [toggle]));
     }
-    const latest = site.streams.filter((one) => one.last).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
+    const latest = site.streams.filter((one) => one.last && !one.copy).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
     this.fill(node, site, { text: latest?.last ?? "", bars: site.streams.filter((one) => one.bar && !one.sealed), exit: exits[0] });
   }
@@ -295,7 +295,7 @@ export class RunPage extends HTMLElement {
   showLog(node, site, one) {
     if (node.dataset.is !== one.log) {
       node.dataset.is = one.log;
-      node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`));
+      node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`), one.copy ? h("small", {}, "repeats log.txt") : "");
     }
     this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
   }

@@ -106,6 +106,7 @@ export class Merged {
     this.sealed = false;
     this.lengths = new Map(); // by SITE/LOG
     this.left = 0; // logs beyond those that are merged
+    this.copies = ""; // the sentence about logs that repeat others, and are left out
   }
 
   async merged(spec, signal) {
@@ -116,9 +117,11 @@ export class Merged {
   async choose(signal) {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
     const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
-    const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
-    const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed }) => ({ site, log, sealed, committed })));
+    const { sites, copies = "" } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
+    const every = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed, copy }) => ({ site, log, sealed, committed, copy })));
+    const all = named ? every : every.filter(({ copy }) => !copy);
     const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));
+    this.copies = named ? "" : copies;
     this.sealed = mine.every(({ sealed }) => sealed);
     this.lengths = new Map(mine.map(({ site, log, committed }) => [`${site}/${log}`, committed]));
     if (named || this.wanted.rank !== undefined) return;
