@@ -30,6 +30,7 @@ from flarelog.viewers.web.hub import Hub, LineOf
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
 from flarelog.viewers.web.tails import Permits, Tail
+from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.windows import Windows, info_of
 
 NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
@@ -60,7 +61,7 @@ class Flows:
     def __init__(self, logins: Logins, lists: Lists, windows: Windows, view: View, line_of: LineOf) -> None:
         self._logins, self._lists, self._windows = logins, lists, windows
         self._hub = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view), line_of)
-        self._permits = Permits()
+        self._permits, self._stamps = Permits(), stamps_here()
 
     async def tail(self, request: Request) -> Response:
         asked = await said(request)
@@ -115,18 +116,21 @@ class Flows:
         if not isinstance(literals, list) or not all(isinstance(one, str) for one in literals):
             raise Refused(400, "literals is a list of texts")
         query = Query.of(literals, text(asked, "regex"), ignore=bool(asked.get("ignore")), level=level)
-        given = asked.get("streams") or []
+        given, others = asked.get("streams") or [], bool(asked.get("others"))
         if not isinstance(given, list) or len(given) > MOST_NAMED:
             raise Refused(400, "streams is a list of site and log")
-        wanted = {stream(one, run) for one in given}
-        listed = (await self._lists.of(session.of, run, {one.site for one in wanted})).infos
-        infos = [info for info in listed if info.stream in wanted] if wanted else without_copies(listed)
+        wanted = {stream(one, run): whole(one, "from") for one in given}
+        listed = (await self._lists.of(session.of, run, set() if others else {one.site for one in wanted})).infos
+        named = [info for info in listed if info.stream in wanted]
+        infos = named if wanted and not others else [one for one in without_copies(listed) if one not in named]
         limit = min(MOST, whole(asked, "limit") or LIMIT)
         search = Search(
             session.of.origin,
             infos,
             query,
             plain_of=self._windows.plain,
+            stamps=self._stamps,
+            starts={one: start for one, start in wanted.items() if start is not None},
             start=whole(asked, "from") or 0,
             stop=whole(asked, "to"),
             limit=limit,

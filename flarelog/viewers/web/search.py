@@ -12,7 +12,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -22,14 +22,17 @@ from flarelog.lines.choose import Choice
 from flarelog.lines.levels import Level
 from flarelog.lines.line import MARK, Line, Note
 from flarelog.lines.sgr import plain
-from flarelog.model import Buffer, StreamInfo
+from flarelog.lines.zones import Stamps
+from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.sieve import FEW, MAX_TEXT, Sieve, sieve
 from flarelog.values import frozen
+from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import named
 from flarelog.viewers.web.hub import Slices
+from flarelog.viewers.web.when import When
 
 LIMIT = 1000  # the default number of hits
 MOST = 10_000
@@ -39,6 +42,9 @@ SIDE_BY_SIDE = 4  # streams
 WAITING = 8  # pieces of the answer in the queue
 HELD = 4 << 20  # characters of the last hits, which wait for the end of the search
 LONGEST = 200  # characters of a pattern or a text
+ASKED = 200  # hits without a time, of a log, for which the lines above are read
+NEAR = 16 << 10  # bytes behind a hit in which another one without a time has the same
+_MILLISECOND = 1_000_000
 
 Matches = Callable[[str], bool]
 
@@ -125,9 +131,33 @@ class Latest:
         return full
 
 
+class _Times:
+    """The times of one log's hits, in milliseconds since 1970. *ahead*: nanoseconds by which the log's clock is ahead.
+
+    A line without a time has that of a line above it, which the receiver may have left out: such lines are read.
+    """
+
+    def __init__(self, when: When, stamps: Stamps, ahead: int) -> None:
+        self._when, self._stamps, self._ahead = when, stamps, ahead
+        self._left, self._end = ASKED, -1  # reads, and the end of the last hit
+        self._last: int | None = None
+        self.head = 0  # the offset of the last hit with a time of its own: no traceback goes on there
+
+    async def of(self, line: Line, *, reads: bool) -> int | None:
+        """The time of *line*; None: unknown. *reads*: lines above it may be read. Raises Unavailable, CannotConnect."""
+        time = line.time if line.time is not None else self._stamps.time(plain(line.text), line.offset)
+        self.head = self.head if time is None else line.offset
+        if time is None and reads and self._left and not 0 <= line.offset - self._end < NEAR:
+            self._left -= 1
+            time = await self._when.told(line.offset)
+        self._last, self._end = time if time is not None else self._last, line.end
+        return None if self._last is None else (self._last - self._ahead) // _MILLISECOND
+
+
 class Search:
-    """Searches the streams of *infos* for *query*, each from offset *start* to *stop*, with the rights of *origin*: for
-    the first *limit* hits, or for the *last*, which are sent at the end.
+    """Searches the streams of *infos* for *query*, each from its offset in *starts*, or from *start*, to *stop*, with
+    the rights of *origin*: for the first *limit* hits, or for the *last*, which are sent at the end. *stamps* makes the
+    reader of a log's times.
     """
 
     def __init__(
@@ -137,19 +167,24 @@ class Search:
         query: Query,
         *,
         plain_of: Callable[[Origin, StreamInfo], Any],
+        stamps: Callable[[StreamId], Stamps],
+        starts: Mapping[StreamId, int],
         start: int = 0,
         stop: int | None = None,
         limit: int = LIMIT,
         last: bool = False,
     ) -> None:
         self._origin, self._infos, self._query = origin, infos, query
-        self._plain, self._start, self._stop, self._limit = plain_of, start, stop, limit
+        self._plain, self._stamps, self._stop, self._limit = plain_of, stamps, stop, limit
+        self._clocks = Clocks(infos)
         self._last: Latest | None = Latest(limit, HELD) if last else None
         self._capped = False  # there are more hits than the limit
         self._cut = 0  # lines without a match that were read only in part
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._hits = 0
         self._left = list(enumerate(infos))[::-1]
+        # By number of the stream: the offset before which all hits were sent; absent once that is its end.
+        self._rest = {k: starts.get(info.stream, start) for k, info in enumerate(infos)}
 
     async def said(self) -> AsyncGenerator[bytes, None]:
         head = {"streams": [named(info.stream) for info in self._infos], "exact": self._query.exact}
@@ -161,7 +196,8 @@ class Search:
                 yield line.encode("utf-8", "replace")
             if self._last is not None and self._last.hits:
                 yield self._line_of(self._last.hits).encode("utf-8", "replace")
-            yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut}).encode() + b"\n"
+            rest = sorted(self._rest.items()) if self._last is None else []
+            yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut, "rest": rest}).encode() + b"\n"
         finally:
             for task in (*workers, ending):
                 task.cancel()
@@ -182,13 +218,16 @@ class Search:
     async def _look(self, k: int, info: StreamInfo) -> None:
         flat = await self._plain(self._origin, info)
         keep = self._query.keep if flat else None
-        view = View(Choice(level=self._query.level), Renderer, notes=False)
-        flow, slices, told = Flow(info.stream, view, self._start, over=True, plain=flat), Slices(), time.monotonic()
+        view, start = View(Choice(level=self._query.level), Renderer, notes=False), self._rest[k]
+        flow, slices, told = Flow(info.stream, view, start, over=True, plain=flat), Slices(), time.monotonic()
+        when = When(self._origin, info, self._stamps, plain=flat is True)
+        times = _Times(when, when.stamps(), self._clocks.ahead(info.stream))
         end = info.committed if self._stop is None else min(self._stop, info.committed)
-        if end <= self._start:
+        if end <= start:
+            del self._rest[k]
             return
-        found = self._origin.find(info.stream, self._start, 0, follow=False, sieve=keep, stop=end)
-        await self._queue.put(f'{{"progress":[{k},0,{end - self._start}]}}\n')
+        found = self._origin.find(info.stream, start, 0, follow=False, sieve=keep, stop=end)
+        await self._queue.put(f'{{"progress":[{k},0,{end - start}]}}\n')
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:
                 if not isinstance(what, Buffer):
@@ -197,21 +236,33 @@ class Search:
                 while at < max(1, len(data)):  # an empty piece tells the progress
                     began, size = time.perf_counter(), slices.size
                     items = flow.feed(number + at, data[at : at + size], 0.0)
-                    await self._give(self._chosen(k, items + flow.settle(1.0) if keep is not None else items))
+                    hits, rest = self._chosen(items + flow.settle(1.0) if keep is not None else items)
+                    await self._give(k, times, hits)
                     slices.took(time.perf_counter() - began)
                     at += size
                     await asyncio.sleep(0)
-                if self._is_over():
-                    return
+                    self._rest[k] = max(self._rest[k], flow.place if rest is None else rest)
+                    if self._is_over():
+                        if self._query.level is not None and times.head > start:
+                            self._rest[k] = min(self._rest[k], times.head)  # lines of a traceback have its level
+                        return
                 if time.monotonic() - told > TELL_EVERY:
                     told = time.monotonic()
-                    await self._queue.put(
-                        f'{{"progress":[{k},{number + len(data) - self._start},{end - self._start}]}}\n'
-                    )
-        await self._give(self._chosen(k, flow.close(0.0)))
-        await self._queue.put(f'{{"progress":[{k},{end - self._start},{end - self._start}]}}\n')
+                    await self._queue.put(f'{{"progress":[{k},{number + len(data) - start},{end - start}]}}\n')
+        hits, rest = self._chosen(flow.close(0.0))
+        await self._give(k, times, hits)
+        if rest is None:
+            del self._rest[k]
+        else:
+            self._rest[k] = max(self._rest[k], rest)
+        await self._queue.put(f'{{"progress":[{k},{end - start},{end - start}]}}\n')
 
-    async def _give(self, hits: list[str]) -> None:
+    async def _give(self, k: int, times: _Times, lines: Sequence[Line]) -> None:
+        hits, most = [], SHOWN if self._query.exact else JUDGED
+        for line in lines:
+            key = await times.of(line, reads=self._last is None)
+            text = encode_basestring(plain(line.text)[:most])
+            hits.append(f"[{k},{line.offset},{line.end},{text},{'null' if key is None else key}]")
         if self._last is not None:
             for hit in hits:
                 self._capped |= self._last.add(hit)
@@ -225,18 +276,19 @@ class Search:
     def _is_over(self) -> bool:
         return self._capped and self._last is None
 
-    def _chosen(self, k: int, items: Sequence[Line | None]) -> list[str]:
-        hits, most = [], SHOWN if self._query.exact else JUDGED
+    def _chosen(self, items: Sequence[Line | None]) -> tuple[list[Line], int | None]:
+        """The hits among *items* up to the limit, and where a later search for more begins if there are more."""
+        hits = []
         for line in items:
-            if line is None or isinstance(line, Note) or self._is_over():
+            if line is None or isinstance(line, Note):
                 continue
             text = plain(line.text)
-            if not self._query.matches(text):
+            if not self._is_over() and not self._query.matches(text):
                 self._cut += text.endswith(MARK)
-            else:
-                self._capped = self._hits == self._limit
-                if self._is_over():
-                    break
-                self._hits = min(self._hits + 1, self._limit)
-                hits.append(f"[{k},{line.offset},{line.end},{encode_basestring(text[:most])}]")
-        return hits
+                continue
+            self._capped = self._capped or self._hits == self._limit
+            if self._is_over():
+                return hits, line.offset
+            self._hits = min(self._hits + 1, self._limit)
+            hits.append(line)
+        return hits, None

@@ -58,7 +58,7 @@ class When:
     """Searches the log of *info*; *stamps* makes the reader of its times. *plain*: no container runtime wrote it."""
 
     def __init__(self, origin: Origin, info: StreamInfo, stamps: Callable[[StreamId], Stamps], *, plain: bool) -> None:
-        self._origin, self._info, self._stamps, self._plain = origin, info, stamps, plain
+        self._origin, self._info, self._new, self._plain = origin, info, stamps, plain
 
     async def offset_of(self, time: int, arrived: int) -> int:
         """The offset of the first line at *time*, in nanoseconds since 1970 by the log's clock, or later. *arrived*:
@@ -67,7 +67,7 @@ class When:
         first, end = self._info.first, self._info.committed
         arrived = max(first, min(arrived, end))
         low, middle = first, min(first + PIECE, end)
-        while (told := await self._told(middle, PIECE)) is None:  # the beginning of a log may tell no time
+        while (told := await self.told(middle, PIECE)) is None:  # the beginning of a log may tell no time
             if middle >= end:
                 return arrived
             low, middle = middle, min(first + 4 * (middle - first), end)
@@ -76,14 +76,14 @@ class When:
         while high - low > PIECE:
             near = (arrived, arrived - NEAR, arrived + NEAR)
             middle = next((place for place in near if low < place < high), (low + high) // 2)
-            told = await self._told(middle, most)
+            told = await self.told(middle, most)
             most = PIECE if told is None else most  # a wide search that found nothing costs too much to repeat
             if told >= time if told is not None else low < arrived <= middle:
                 high = middle
             else:
                 low = middle
         begin, lines = await self._lines(max(first, low - PIECE), high)
-        stamps = self._stamps_of()
+        stamps = self.stamps()
         for line in lines:
             behind = begin + len(line) + 1
             if behind > low and (told := self._time(stamps, line, begin)) is not None and told >= time:
@@ -91,7 +91,7 @@ class When:
             begin = behind
         return arrived if low < arrived <= high else high
 
-    async def _told(self, end: int, most: int) -> int | None:
+    async def told(self, end: int, most: int = PIECE) -> int | None:
         """The last time in the lines that end before *end*; None where the last *most* bytes of them tell none."""
         size = PIECE
         while True:
@@ -109,16 +109,18 @@ class When:
         return begin + start, lines if end >= self._info.committed else lines[:-1]
 
     def _last(self, begin: int, lines: Sequence[bytes]) -> int | None:
-        stamps, at = self._stamps_of(), begin + sum(map(len, lines)) + len(lines)
+        stamps, at = self.stamps(), begin + sum(map(len, lines)) + len(lines)
         for line in reversed(lines):
             at -= len(line) + 1
             if (told := self._time(stamps, line, at)) is not None:
                 return told
         return None
 
-    def _stamps_of(self) -> Stamps:
-        stamps = self._stamps(self._info.stream)
+    def stamps(self) -> Stamps:
+        """A reader of the log's times."""
+        stamps = self._new(self._info.stream)
         stamps.learn(self._info.marks)
+        stamps.came(self._info)
         return stamps
 
     def _time(self, stamps: Stamps, line: bytes, offset: int) -> int | None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.lines.levels import Level
-from flarelog.viewers.web.search import LONGEST, Latest, Query
+from flarelog.model import StreamId
+from flarelog.stores.local.store import LocalStore
+from flarelog.viewers.origin import StoreOrigin
+from flarelog.viewers.web.search import LONGEST, Latest, Query, Search
+from flarelog.viewers.web.trouble import stamps_here
+from flarelog.viewers.web.windows import Windows
 from tests.rows import together
 
 
@@ -95,3 +104,55 @@ def test_the_latest_hits_are_bounded_by_number_and_size(most: int, held: int, ke
     latest = Latest(most, held)
     made_room = [latest.add(hit) for hit in ("a", "b", "c", "d" * 9)]
     assert (list(latest.hits), any(made_room)) == (kept, full)
+
+
+DAY = "2026-11-20 08:00:"
+LOGS = {
+    "a": f"{DAY}01 hit 1\nhit 2\n{DAY}03 other\n" + "x\n" * 10_000 + "hit 3\n",
+    "b": f"{DAY}02 hit 4\n" * 3,
+    "c": "hit 5\n",
+}
+
+
+async def asked_for(directory: Path, question: Query, **how: Any) -> list[dict[str, Any]]:
+    """The answer about LOGS. *how*: more of ``Search``'s options; *starts* by site."""
+    async with LocalStore(directory, "memory") as store:
+        for site, text in LOGS.items():
+            appender = await store.appender(StreamId("run-1", site, "log.txt"), b"producer")
+            await appender.append(0, text.encode())
+            await appender.close()
+    async with StoreOrigin(directory) as origin:
+        infos = await origin.streams("run-1")
+        how["starts"] = {StreamId("run-1", site, "log.txt"): at for site, at in how.get("starts", {}).items()}
+        search = Search(origin, infos, question, plain_of=Windows().plain, stamps=stamps_here(), **how)
+        return [json.loads(line) async for line in search.said()]
+
+
+def test_a_hit_has_the_time_of_its_line_or_of_a_line_above_it(tmp_path: Path) -> None:
+    said = asyncio.run(asked_for(tmp_path, query("hit")))
+    found = {text[-1]: key and key // 1000 % 60 for one in said for *_, text, key in one.get("hits", ())}
+    assert found == {"1": 1, "2": 1, "3": 3, "4": 2, "5": None}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 7, 8])
+def test_a_search_that_reached_its_limit_goes_on_where_it_ended(tmp_path: Path, limit: int) -> None:
+    starts: dict[str, int] = {}
+    found: set[tuple[str, int]] = set()
+    rounds = 0
+    while rounds == 0 or starts:
+        store = tmp_path / str(rounds)
+        store.mkdir()
+        said = asyncio.run(
+            asked_for(
+                store, query("hit"), starts={**dict.fromkeys("abc", 1 << 40), **starts} if rounds else {}, limit=limit
+            )
+        )
+        sites = [one["site"] for one in said[0]["streams"]]
+        hits = [(sites[hit[0]], hit[1]) for one in said for hit in one.get("hits", ())]
+        assert len(hits) == min(limit, 7 - len(found))
+        assert not found & set(hits)
+        found |= set(hits)
+        starts = {sites[k]: at for k, at in said[-1]["rest"]}
+        rounds += 1
+    assert rounds == -(-7 // limit)
+    assert len(found) == 7
