@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, comes_true, filled, numbered, tab_of
@@ -158,14 +159,14 @@ def test_a_search_begins_where_one_reads_and_goes_on_both_ways_past_1000_hits(ta
     expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
     search(page, "step")
     expect(marked).to_have_text("000000 step")
-    expect(found).to_have_text("Hit 1 of 1,000+")
+    expect(found).to_have_text("Hit 1 of 3,200")
     page.keyboard.press("n")
     expect(marked).to_have_text("000001 step")
     page.keyboard.press("N")
     expect(marked).to_have_text("000000 step")
     page.keyboard.press("N")
     expect(marked).to_have_text("003199 step")
-    expect(found).to_have_text("One of 1,000+ hits")
+    expect(found).to_have_text("Hit 3,200 of 3,200")
     page.keyboard.press("n")
     expect(marked).to_have_text("000000 step")
     page.keyboard.press("Escape")
@@ -180,7 +181,7 @@ def test_a_search_begins_where_one_reads_and_goes_on_both_ways_past_1000_hits(ta
     page.keyboard.press("G")
     expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
     page.keyboard.press("N")
-    expect(found).to_contain_text("of 1,000+")
+    expect(found).to_contain_text("of 3,200")
     expect(marked).to_contain_text(re.compile("00319[89] step|0031[56]"))
 
 
@@ -251,22 +252,117 @@ def test_presses_while_a_search_is_under_way_wait_for_it(tab: Tab) -> None:
 
 
 @pytest.mark.soak
-def test_a_hit_has_a_number_only_where_all_before_it_are_known(tab: Tab) -> None:
+def test_a_hit_has_its_number_once_all_hits_before_it_are_known(tab: Tab) -> None:
     page = tab.show(f"{BERLIN}#bytes={len(LOGS['berlin/train.log']) - 12 * 3}-{len(LOGS['berlin/train.log'])}")
     found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
     expect(marked).to_have_text("003197 step")
     search(page, "step")
+    expect(found).to_have_text("Hit 3,198 of 3,200")
     expect(marked).to_have_text("003197 step")
-    expect(found).to_have_text("One of 1,003+ hits")
-    page.keyboard.press("n")
-    expect(marked).to_have_text("003198 step")
-    expect(found).to_have_text("One of 1,003+ hits")
-    pressed(page, "nn")
+    pressed(page, "nnn")
     expect(marked).to_have_text("000000 step")
-    expect(found).to_have_text("Hit 1 of 1,000+")
+    expect(found).to_have_text("Hit 1 of 3,200")
     pressed(page, "n" * 3199)
     expect(marked).to_have_text("003199 step")
     expect(found).to_have_text("Hit 3,200 of 3,200")
+
+
+def test_more_hits_than_a_page_holds_are_reached_both_ways(browser: Browser, place: Place) -> None:
+    log = numbered(25_000)
+    with tab_of(browser, Web(place, "--receiver", filled(place, {"kyoto/app.log": log}).address)) as tab:
+        page = tab.show("/run/run-1/kyoto/app.log")
+        found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
+        page.keyboard.press("g")
+        expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+        search(page, "step")
+        expect(found).to_have_text("Hit 1 of 10,000+")
+        pressed(page, "n" * 10_005)
+        expect(marked).to_have_text("010005 step")
+        expect(found).to_have_text("Hit 10,006 of 11,000+")
+        pressed(page, "N" * 10_006)
+        expect(marked).to_have_text("024999 step")
+        expect(found).to_have_text(re.compile(r"^One of 1\d,000\+ hits$"))
+        pressed(page, "N" * 1500 + "n" * 1501)
+        expect(marked).to_have_text("000000 step")
+        tab.is_clean()
+
+
+def timed(site: str, seconds: range) -> bytes:
+    lines = (
+        f"2026-11-20 08:{n // 60:02}:{n % 60:02} INFO {site} {'needle' if n % 5 == 0 else 'other'} {n}\n"
+        for n in seconds
+    )
+    return "".join(lines).encode()
+
+
+def test_a_search_from_the_page_of_a_run_lists_its_hits_by_time(browser: Browser, place: Place) -> None:
+    logs = {f"{site}/app.log": timed(site, range(n, 300, 2 + n)) for n, site in enumerate("abc")}
+    times = sorted((n, site) for k, site in enumerate("abc") for n in range(k, 300, 2 + k) if n % 5 == 0)
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.open("/run/run-1")
+        found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
+        expect(page.locator(".body .line").first).to_be_visible()
+        search(page, "needle")
+        expect(found).to_have_text(f"{len(times)} lines")
+        expect(page.locator(".hits .what")).to_contain_text([f"{site} needle {n}" for n, site in times])
+        for n, site in times[:6]:
+            page.keyboard.press("n")
+            expect(page).to_have_url(re.compile(f"/{site}/app.log#bytes=.*&find=needle&in=time$"))
+            expect(marked).to_contain_text(f"{site} needle {n}")
+            expect(found).to_have_text(f"Hit {times.index((n, site)) + 1} of {len(times)}")
+        page.keyboard.press("N")
+        expect(marked).to_contain_text("{1} needle {0}".format(*times[4]))
+        page.get_by_label("only hits").check()
+        expect(page.locator("log-list")).to_be_hidden()
+        page.locator(".found").click()
+        page.keyboard.press("n")
+        expect(page.locator(".hits .here")).to_contain_text("{1} needle {0}".format(*times[5]))
+        address = page.url
+        page.goto("about:blank")
+        page.goto(address)
+        expect(page.locator("log-list")).to_be_hidden()
+        expect(page.locator(".hits .what")).to_have_count(len(times))
+        page.locator(".hits a").nth(2).click()
+        expect(marked).to_contain_text("{1} needle {0}".format(*times[2]))
+        expect(page.locator(".row", has_text="other").first).to_be_visible()
+        tab.is_clean()
+
+
+def test_a_search_of_the_run_walks_the_log_on_the_page_and_then_the_others(browser: Browser, place: Place) -> None:
+    logs = {f"s{n:02}/app.log": timed(f"s{n:02}", range(1500)) * 2 for n in range(12)}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.show("/run/run-1/s07/app.log")
+        found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
+        page.keyboard.press("g")
+        expect(page.locator(".row", has_text="needle 0").first).to_be_in_viewport()
+        page.keyboard.press("/")
+        page.get_by_label("Where to search").select_option("run")
+        page.get_by_label("Search", exact=True).fill("needle")
+        page.keyboard.press("Enter")
+        expect(found).to_have_text("Hit 1 of 600 in this log, 7,200 in the run")
+        pressed(page, "n" * 599)
+        expect(found).to_have_text("Hit 600 of 600 in this log, 7,200 in the run")
+        page.keyboard.press("n")
+        expect(page).to_have_url(re.compile("/s08/app.log"))
+        expect(marked).to_contain_text("s08 needle 0")
+        tab.is_clean()
+
+
+def test_a_worker_that_starts_late_is_waited_for(tab: Tab) -> None:
+    def late(route: Route) -> None:
+        time.sleep(3)
+        route.continue_()
+
+    tab.context.route("**/matcher.js", late)
+    page = tab.show(BERLIN)
+    page.keyboard.press("/")
+    page.get_by_label("regex").check()
+    page.get_by_label("Search", exact=True).fill(r"00121(?=\d)")
+    page.keyboard.press("Enter")
+    expect(page.locator(".found")).to_contain_text("Waiting for the browser")
+    expect(page.locator(".found")).to_have_text("Hit 1 of 10")
+    page.keyboard.press("n")
+    expect(page.locator(".found")).to_have_text("Hit 2 of 10")
 
 
 def levelled(site: str) -> bytes:

@@ -135,6 +135,7 @@ class Flows:
             stop=whole(asked, "to"),
             limit=limit,
             last=bool(asked.get("last")),
+            within=bool(asked.get("within")),
         )
 
         async def lines() -> AsyncGenerator[bytes, None]:

@@ -156,8 +156,8 @@ class _Times:
 
 class Search:
     """Searches the streams of *infos* for *query*, each from its offset in *starts*, or from *start*, to *stop*, with
-    the rights of *origin*: for the first *limit* hits, or for the *last*, which are sent at the end. *stamps* makes the
-    reader of a log's times.
+    the rights of *origin*: for the first *limit* hits, or for the *last*, which are sent at the end. *within*: the
+    search may begin inside a line, which is left out. *stamps* makes the reader of a log's times.
     """
 
     def __init__(
@@ -173,7 +173,9 @@ class Search:
         stop: int | None = None,
         limit: int = LIMIT,
         last: bool = False,
+        within: bool = False,
     ) -> None:
+        self._within = within
         self._origin, self._infos, self._query = origin, infos, query
         self._plain, self._stamps, self._stop, self._limit = plain_of, stamps, stop, limit
         self._clocks = Clocks(infos)
@@ -183,7 +185,8 @@ class Search:
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._hits = 0
         self._left = list(enumerate(infos))[::-1]
-        # By number of the stream: the offset before which all hits were sent; absent once that is its end.
+        # By number of the stream: the offset from which on the search continues; absent once that is its end. Of the
+        # last hits: where the search began.
         self._rest = {k: starts.get(info.stream, start) for k, info in enumerate(infos)}
 
     async def said(self) -> AsyncGenerator[bytes, None]:
@@ -196,8 +199,9 @@ class Search:
                 yield line.encode("utf-8", "replace")
             if self._last is not None and self._last.hits:
                 yield self._line_of(self._last.hits).encode("utf-8", "replace")
-            rest = sorted(self._rest.items()) if self._last is None else []
-            yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut, "rest": rest}).encode() + b"\n"
+            if self._rest:
+                yield json.dumps({"rest": sorted(self._rest.items())}).encode() + b"\n"
+            yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut}).encode() + b"\n"
         finally:
             for task in (*workers, ending):
                 task.cancel()
@@ -236,12 +240,14 @@ class Search:
                 while at < max(1, len(data)):  # an empty piece tells the progress
                     began, size = time.perf_counter(), slices.size
                     items = flow.feed(number + at, data[at : at + size], 0.0)
-                    hits, rest = self._chosen(items + flow.settle(1.0) if keep is not None else items)
+                    items += flow.settle(1.0) if keep is not None else []
+                    hits, rest = self._chosen(self._whole(k, start, items))
                     await self._give(k, times, hits)
                     slices.took(time.perf_counter() - began)
                     at += size
                     await asyncio.sleep(0)
-                    self._rest[k] = max(self._rest[k], flow.place if rest is None else rest)
+                    if self._last is None:
+                        self._rest[k] = max(self._rest[k], flow.place if rest is None else rest)
                     if self._is_over():
                         if self._query.level is not None and times.head > start:
                             self._rest[k] = min(self._rest[k], times.head)  # lines of a traceback have its level
@@ -249,13 +255,20 @@ class Search:
                 if time.monotonic() - told > TELL_EVERY:
                     told = time.monotonic()
                     await self._queue.put(f'{{"progress":[{k},{number + len(data) - start},{end - start}]}}\n')
-        hits, rest = self._chosen(flow.close(0.0))
+        hits, rest = self._chosen(self._whole(k, start, flow.close(0.0)))
         await self._give(k, times, hits)
-        if rest is None:
-            del self._rest[k]
-        else:
+        if rest is not None:
             self._rest[k] = max(self._rest[k], rest)
+        elif self._last is None:
+            del self._rest[k]
         await self._queue.put(f'{{"progress":[{k},{end - start},{end - start}]}}\n')
+
+    def _whole(self, k: int, start: int, items: list[Line | None]) -> list[Line | None]:
+        """*items* of stream *k* without the rest of a line that begins before *start*."""
+        if self._within and items and items[0] is not None and items[0].offset == start:
+            self._rest[k] = items[0].end
+            return items[1:]
+        return items
 
     async def _give(self, k: int, times: _Times, lines: Sequence[Line]) -> None:
         hits, most = [], SHOWN if self._query.exact else JUDGED

@@ -46,6 +46,16 @@ async function sent(where, body, signal, headers) {
   }
 }
 
+/** The result of *answer*; calls *late* if it has not come after a second. */
+export async function waited(answer, late) {
+  const timer = setTimeout(late, PATIENCE);
+  try {
+    return await answer;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Whether flarelog web answers within PATIENCE a request for which it asks no receiver. */
 export async function answers() {
   try {

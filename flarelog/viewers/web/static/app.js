@@ -83,10 +83,10 @@ function show(url) {
     const wanted = merged(url.searchParams);
     const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : `all logs${wanted.site ? ` of ${wanted.site}` : ""}`;
     way([called({ log: run }), path(run)], [`${what}, by ${wanted.order}`]);
-    page = new LogPage().begin({ run, merged: wanted, hash: "", time: time(url) });
+    page = new LogPage().begin({ run, merged: wanted, hash: url.hash, time: time(url) });
   } else {
     way([called({ log: run })]);
-    page = new RunPage().begin(run, site);
+    page = new RunPage().begin(run, site, url.hash);
   }
   document.body.classList.toggle("full", page instanceof LogPage);
   main.replaceChildren(page);

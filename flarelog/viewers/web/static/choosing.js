@@ -1,5 +1,6 @@
 /** Chooses lines of a list, by a click, by keys, by a link or by a search, and copies them. */
 
+import { fragment, put } from "./address.js";
 import { path } from "./api.js";
 import { say } from "./dom.js";
 import { CUT, NOTE, key } from "./lines.js";
@@ -34,14 +35,14 @@ export class Choosing extends Moving {
   mark(k, from, to, anchor = false) {
     if (anchor) this.anchor = [k, from, to];
     this.list.marked = [k, from, to];
-    if (this.stream) history.replaceState(history.state, "", `${location.pathname}${location.search}#bytes=${from}-${to}`);
+    if (this.stream) put([from, to], this.search.find);
   }
 
   clear() {
     this.stay.held.length = 0;
     this.list.current = this.list.marked = this.anchor = null;
     this.list.seeks = false;
-    if (location.hash) history.replaceState(history.state, "", `${location.pathname}${location.search}`);
+    put(null, this.search.find);
     say(this.told, "");
     if (!this.search.hidden) this.search.close();
     this.list.draw();
@@ -77,7 +78,7 @@ export class Choosing extends Moving {
   /** Shows *hit*, of this log or another. */
   show({ site, log, offset, end }) {
     if (!this.stream || site !== this.stream.site || log !== this.stream.log) {
-      return this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}#bytes=${offset}-${end}` }));
+      return this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, end], this.search.find)}` }));
     }
     const { list } = this;
     list.seeks = true;

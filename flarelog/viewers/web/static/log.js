@@ -3,6 +3,7 @@
  * rows around one place. At the end a stream brings new rows; "follow" keeps the end on the screen.
  */
 
+import { parsed } from "./address.js";
 import { ask, query } from "./api.js";
 import { Choosing } from "./choosing.js";
 import { h, say } from "./dom.js";
@@ -37,16 +38,16 @@ export class LogPage extends Choosing {
     this.unkey = listen(this.keys());
     this.list.lines.merged = !this.stream;
     this.list.lines.timed = !this.stream && this.source.wanted.order !== "arrival";
-    const found = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
-    const marked = found && Number(found[1]) < Number(found[2]) && Number.isSafeInteger(Number(found[2])) ? found : null;
-    if (/^#(?!main$)./.test(this.wanted.hash ?? "") && !marked) say(this.told, "The link names no bytes: it should end like #bytes=100-200.");
+    const { bytes: marked, find, strange } = parsed(this.wanted.hash);
+    if (strange) say(this.told, "The link names no bytes: it should end like #bytes=100-200.");
     const order = new URLSearchParams(location.search).get("merged");
     if (!this.stream && order !== "time" && order !== "arrival") say(this.told, "There is no such order: the logs are merged by time.");
-    if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
+    if (marked && this.stream) this.mark(0, ...marked);
     const { place, level } = history.state ?? {};
     if (level && level in LEVELS) this.leveled(level);
     if (place) this.go(place, 0);
-    else this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
+    else this.go(marked ? { at: marked[0] } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
+    this.search.recall(find, !marked && !place);
   }
 
   disconnectedCallback() {
@@ -87,8 +88,8 @@ export class LogPage extends Choosing {
     this.map.setAttribute("aria-label", "Place in the log");
     this.map.hidden = !this.stream;
     this.search = searchOf(this.run);
-    this.search.hidden = !this.search.matcher;
-    this.search.begin(this.run, this.stream, null);
+    this.search.hidden = this.search.state === "off";
+    this.search.begin(this.run, this.stream, this.stream ? null : []);
     this.following = button("Follow", "Keep the end on the screen (f)", () => this.follow(), { "aria-pressed": "false", class: "follow" });
     this.level = h("select", { "aria-label": "Level", on: { change: () => this.filter() } }, ...[["", "All lines"], ["warning", "Warnings and errors"], ["error", "Errors"]].map(([value, text]) => h("option", { value }, text)));
     this.news = button("", "Go to the end (G)", () => this.end(), { class: "news", hidden: true });
@@ -165,7 +166,7 @@ export class LogPage extends Choosing {
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
     const place = marked?.row ?? first;
-    if (this.stay.settled) this.search.reached({ of: source.streams[place[0]], at: place[1], on: marked !== null, ...(source.level && { head: list.lines.head(place)[1] }) });
+    if (this.stay.settled) this.search.reached({ of: source.streams[place[0]], at: place[1], on: marked !== null, time: place.time ?? place[5], ...(source.level && { head: list.lines.head(place)[1] }) });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note precedes its line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
@@ -228,7 +229,7 @@ export class LogPage extends Choosing {
 
   ticks() {
     if (!this.stream) return;
-    this.map.mark(this.search.hits.filter((hit) => this.search.here(hit)).map((hit) => this.source.share(hit.offset)));
+    this.map.mark((this.search.mine?.hits ?? []).map((hit) => this.source.share(hit.offset)));
     this.lit = null;
     this.list.draw();
   }

@@ -1,7 +1,11 @@
-/** A Worker that applies a pattern to texts. The page can terminate it: some patterns never end by themselves. */
+/**
+ * Applies a pattern to texts: in the page itself, or as a Worker, which the page can terminate: some patterns never end by
+ * themselves.
+ */
 
-onmessage = ({ data: { id, pattern, flags, texts } }) => {
-  const wanted = new RegExp(pattern, flags);
+/** The matches in *texts*: `[[name, [[begin, end], ...]], ...]`, without texts that do not match. */
+export function matches({ source, flags }, texts) {
+  const wanted = new RegExp(source, flags);
   const found = [];
   for (const [name, text] of texts) {
     const places = [];
@@ -11,5 +15,10 @@ onmessage = ({ data: { id, pattern, flags, texts } }) => {
     }
     if (places.length) found.push([name, places]);
   }
-  postMessage({ id, found });
-};
+  return found;
+}
+
+if (!globalThis.document) {
+  onmessage = ({ data: { id, wanted, texts } }) => postMessage({ id, found: matches(wanted, texts) });
+  postMessage({ ready: true });
+}

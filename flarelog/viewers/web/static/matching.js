@@ -1,6 +1,12 @@
-/** Applies a pattern in a Worker that is terminated after two seconds: an endless pattern hurts its author alone. */
+/**
+ * Applies a pattern. A text is looked for at once. A regular expression runs in a Worker that is terminated two seconds
+ * after it was given texts: an endless pattern hurts its author alone.
+ */
 
-const PATIENCE = 2000; // ms
+import { matches } from "./matcher.js";
+
+const PATIENCE = 2000; // ms, from when the Worker runs: a browser may need longer to start it
+const AGAIN = 1000; // ms until a Worker that did not load is started again
 
 const WORKER = new URL("matcher.js", import.meta.url).href;
 const trusted = globalThis.trustedTypes?.createPolicy("flarelog", {
@@ -19,37 +25,54 @@ export function pattern(text, { regex, ignore }) {
   } catch (error) {
     throw new SyntaxError(error.message.replace(/: \/[^]*\/[a-z]*: /, ": ")); // Chromium names flags that nobody typed
   }
-  return { source, flags };
+  return { source, flags, regex };
 }
 
-export class Endless extends Error {}
+export class Endless extends Error {
+  constructor() {
+    super("The pattern took more than 2 s and was ended.");
+  }
+}
 
 export class Matcher {
-  constructor({ source, flags }) {
-    this.source = source;
-    this.flags = flags;
+  constructor(wanted) {
+    this.wanted = wanted;
     this.waiting = new Map();
     this.asked = 0;
   }
 
-  /** The matches in *texts*: `[[name, [[begin, end], ...]], ...]`, without texts that do not match. Throws Endless. */
-  find(texts) {
-    if (this.ended) return Promise.reject(new Endless());
-    if (!this.worker) {
-      this.worker = new Worker(trusted ? trusted.createScriptURL(WORKER) : WORKER);
-      this.worker.onmessage = ({ data }) => {
-        const { done, timer } = this.waiting.get(data.id) ?? {};
-        clearTimeout(timer);
-        this.waiting.delete(data.id);
-        done?.(data.found);
-      };
-    }
+  /** The matches in *texts*, see `matches`. Throws Endless. */
+  async find(texts) {
+    if (this.ended) throw new Endless();
+    if (!this.wanted.regex) return matches(this.wanted, texts);
+    if (!this.worker) this.start();
     const id = (this.asked += 1);
     return new Promise((done, failed) => {
-      const timer = setTimeout(() => this.end(), PATIENCE);
-      this.waiting.set(id, { done, failed, timer });
-      this.worker.postMessage({ id, pattern: this.source, flags: this.flags, texts });
+      this.waiting.set(id, { done, failed, texts });
+      if (this.ready) this.give(id);
     });
+  }
+
+  start() {
+    this.worker = new Worker(trusted ? trusted.createScriptURL(WORKER) : WORKER, { type: "module" });
+    this.worker.onerror = () => setTimeout(() => this.ended || this.ready || this.start(), AGAIN);
+    this.worker.onmessage = ({ data: { id, found } }) => {
+      if (id === undefined) {
+        this.ready = true;
+        for (const one of this.waiting.keys()) this.give(one);
+        return;
+      }
+      const { done, timer } = this.waiting.get(id);
+      clearTimeout(timer);
+      this.waiting.delete(id);
+      done(found);
+    };
+  }
+
+  give(id) {
+    const one = this.waiting.get(id);
+    one.timer = setTimeout(() => this.end(), PATIENCE);
+    this.worker.postMessage({ id, wanted: this.wanted, texts: one.texts });
   }
 
   end() {

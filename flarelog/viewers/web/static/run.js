@@ -3,12 +3,14 @@
  * with several logs unfolds to a row for each log.
  */
 
+import { fragment, parsed } from "./address.js";
 import { answered, ask, path, query, read } from "./api.js";
 import { arrange, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
+import { searchOf } from "./search.js";
 import { again, past, silence, trouble } from "./runs.js";
 import { bytes, called, count, moment, several, skew } from "./words.js";
 
@@ -30,13 +32,13 @@ const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: 
 const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
 export class RunPage extends HTMLElement {
-  begin(run, site) {
-    this.run = run;
-    this.site = site ?? "";
+  begin(run, site, hash) {
+    Object.assign(this, { run, site: site ?? "", hash });
     return this;
   }
 
   connectedCallback() {
+    this.left = new AbortController(); // the search outlives this page
     this.rows = new Map();
     this.opened = new Set();
     this.most = SHOWN;
@@ -59,10 +61,14 @@ export class RunPage extends HTMLElement {
     this.more = h("button", { type: "button", class: "more", hidden: true, on: { click: () => this.all() } });
     const names = ["Site", "Standing", "Last line", "Bytes", "Bytes/s", "Clock", "Missing"];
     const base = path(this.run);
+    this.search = searchOf(this.run);
+    this.search.hidden = this.search.state === "off";
+    this.search.begin(this.run, null, null);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
-      this.trouble, this.missing, this.first, this.findings, this.lanes,
+      this.search, this.trouble, this.missing, this.first, this.findings, this.lanes,
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
+        h("button", { type: "button", title: "Search all logs (/)", on: { click: () => this.search.open() } }, "Search"),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")))),
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
@@ -70,11 +76,16 @@ export class RunPage extends HTMLElement {
       this.empty, this.more, (this.below = document.createComment("machines")),
     );
     this.stop = [again(() => this.look(), undefined, (who) => this.late(who))];
-    this.unkey = listen({ E: () => !this.first.hidden && this.first.querySelector("a").click() });
+    this.search.addEventListener("go", ({ detail: { site, log, offset, end } }) => {
+      this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, Math.max(end, offset + 1)], this.search.find)}` }));
+    }, { signal: this.left.signal });
+    this.search.recall(parsed(this.hash).find, false);
+    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Escape: () => this.search.close(), E: () => !this.first.hidden && this.first.querySelector("a").click() });
   }
 
   disconnectedCallback() {
     for (const stop of this.stop) stop();
+    this.left.abort();
     clearTimeout(this.reading);
     this.unkey();
   }

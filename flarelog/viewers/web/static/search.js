@@ -1,61 +1,106 @@
 /**
  * Search over a log, or all logs of a run: the server finds the candidates, and the page applies the whole pattern to
  * them. A browser's own search sees only the rows in the document.
+ *
+ * The log on the page is searched first, from the place of the page on, and then the others. A search that reached the
+ * server's limit is continued until all hits are known, or MANY: then a step to an unknown hit continues it.
  */
 
-import { ask, objects, path } from "./api.js";
-import { h, say } from "./dom.js";
+import { Refused, ask, objects, path, waited } from "./api.js";
+import { fragment, parsed, put } from "./address.js";
+import { frame, h, say } from "./dom.js";
+import { Hits } from "./hits.js";
 import { NOTE, STDERR, TRACE } from "./lines.js";
 import { Endless, Matcher, pattern } from "./matching.js";
 import { painted } from "./paint.js";
-import { called, count, several } from "./words.js";
+import { called, clock, count, several } from "./words.js";
 
-const LISTED = 200; // hits that are listed
+const LISTED = 200; // hits that are listed at first
 const SHOWN = 1000; // ms that a step waits for its hit to be on the screen
+const MANY = 10_000; // hits after which a search waits for a step that needs more
+const MORE = 5000; // hits of an answer about several logs
+const TOGETHER = 100; // logs in a request, which is short
+const WINDOW = 4 << 20; // bytes that are searched at once for the hit before a place
+const AGAIN = 1000; // ms before a request that got no answer is repeated
+
+/** By state and event: the next state. An event that is absent changes nothing. */
+const NEXT = {
+  off: { asked: "looking" },
+  looking: { asked: "looking", whole: "known", enough: "partly", lost: "waiting", refused: "refused", closed: "off" },
+  waiting: { asked: "looking", again: "looking", closed: "off" }, // for the server
+  partly: { asked: "looking", lacks: "looking", closed: "off" },
+  known: { asked: "looking", closed: "off" },
+  refused: { asked: "looking", closed: "off" },
+};
 
 let kept = null;
 
 /** The search that continues over the pages of *run*, or a new one. */
 export function searchOf(run) {
-  const found = kept?.run === run && kept.matcher ? kept : document.createElement("search-bar");
+  const found = kept?.run === run && kept.state !== "off" ? kept : document.createElement("search-bar");
   if (found !== kept) kept?.drop();
   kept = found;
   return found;
 }
 
 export class SearchBar extends HTMLElement {
-  constructor() {
-    super();
-    this.hits = []; // {site, log, offset, end, text}
-    this.matcher = null;
-    this.place = { of: null, at: 0, on: false }; // of the user: the line that is marked, or the first on the screen
-    this.presses = 0; // hits to go forward, or back if below 0: steps that were pressed while earlier ones are under way
+  state = "off";
+  hits = new Hits("log", []);
+  matcher = null;
+  place = { of: null, at: 0, on: false }; // of the user: the line that is marked, or the first on the screen
+  presses = 0; // hits to go forward, or back if below 0: steps that were pressed while earlier ones are under way
+  most = LISTED;
+
+  /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page  @param {object[]|null} streams of a merged page */
+  begin(run, stream, streams) {
+    const moved = this.find?.scope === "log" && !(stream && this.here(stream));
+    Object.assign(this, { run, stream, streams, level: "" }); // level: of the rows on the page: rows of other levels are no hits
+    if (moved || !stream) this.place = { of: null, at: 0, on: false };
+    this.build();
+    this.own.hidden = !stream && !streams;
+    say(this.own, stream ? "this log" : "these logs");
+    if (this.own.hidden && this.scope.value === "log") this.scope.value = "time";
+    if (moved) this.search(false);
+    this.tell();
+    this.keep();
   }
 
-  /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page */
-  begin(run, stream, streams) {
-    this.run = run;
-    this.stream = stream;
-    this.streams = streams; // of a merged page
-    this.level = ""; // of the rows on the page: rows of other levels are no hits
-    this.span = [0, Infinity]; // the bytes of the log on the page whose hits are known
-    if (this.own) say(this.own, stream ? "this log" : "these logs");
-    if (this.shown) this.tell("");
+  turn(event) {
+    this.state = NEXT[this.state][event] ?? this.state;
+  }
+
+  /** Searches for what an address names, unless it is searched for already. *goes*: whether to go to the first hit. */
+  recall(find, goes) {
+    if (!find || JSON.stringify(find) === JSON.stringify(this.find)) return;
+    this.input.value = find.text;
+    this.regex.checked = find.regex;
+    this.ignore.checked = !find.exact;
+    this.only.checked = find.only;
+    this.scope.value = ["run", "time"].includes(find.scope) ? find.scope : this.own.hidden ? "time" : "log";
+    this.hidden = false;
+    this.showOnly();
+    this.search(goes);
+  }
+
+  /** Puts the search into the address, or takes it out. */
+  keep() {
+    if (this.isConnected || this.state !== "off") put(parsed(location.hash).bytes, this.find);
   }
 
   /** The page shows rows of *level* alone: searches again, and keeps the page's place. */
   leveled(level) {
     this.level = level;
-    if (this.matcher && !this.matcher.ended) this.told(this.search(false));
+    if (this.state !== "off") this.search(false);
   }
 
-  connectedCallback() {
+  build() {
     if (this.form) return;
     this.input = h("input", { type: "search", name: "pattern", "aria-label": "Search", placeholder: "Search", autocomplete: "off", autocapitalize: "off", spellcheck: "false", enterkeyhint: "search", maxlength: "1000" });
     this.regex = h("input", { type: "checkbox" });
     this.ignore = h("input", { type: "checkbox", checked: true });
-    this.own = h("option", { value: "log" }, this.stream ? "this log" : "these logs");
-    this.scope = h("select", { "aria-label": "Where to search" }, this.own, h("option", { value: "run" }, "the whole run"));
+    this.only = h("input", { type: "checkbox", on: { change: () => this.showOnly(true) } });
+    this.own = h("option", { value: "log" });
+    this.scope = h("select", { "aria-label": "Where to search" }, this.own, h("option", { value: "run" }, "the whole run"), h("option", { value: "time" }, "the whole run by time"));
     this.said = h("output", { class: "found", "aria-live": "polite" });
     this.list = h("ol", { class: "hits", hidden: true, "aria-label": "Lines found" });
     const button = (text, title, act) => h("button", { type: "button", title, "aria-label": title, on: { click: act } }, text);
@@ -68,7 +113,8 @@ export class SearchBar extends HTMLElement {
       this.scope,
       button("\u2191", "Previous hit (N)", () => this.step(-1)),
       button("\u2193", "Next hit (n)", () => this.step(1)),
-      button("List", "List the hits", () => (this.list.hidden = !this.list.hidden)),
+      button("List", "List the hits", () => this.lists(this.list.hidden)),
+      h("label", { title: "Leave all other lines out" }, this.only, "only hits"),
       this.said,
       button("\u2715", "Close the search (Escape)", () => this.close()),
     );
@@ -80,11 +126,27 @@ export class SearchBar extends HTMLElement {
     });
   }
 
+  lists(shown) {
+    this.list.hidden = !shown;
+    this.draw();
+  }
+
+  /** Shows nothing but hits, or all lines: then at the hit that was shown. */
+  showOnly(goes = false) {
+    this.classList.toggle("only", this.only.checked);
+    if (this.find) this.find = { ...this.find, only: this.only.checked };
+    if (this.only.checked) this.lists(true);
+    else if (goes && this.shown) this.dispatchEvent(new CustomEvent("go", { detail: this.shown }));
+    this.keep();
+  }
+
+  /** Ends the search, but shows it still. */
   drop() {
+    this.turn("closed");
     this.over?.abort();
-    this.presses = 0;
+    [this.presses, this.first] = [0, null];
     this.matcher?.end();
-    this.matcher = null;
+    this.matcher = this.find = null;
   }
 
   open() {
@@ -95,259 +157,271 @@ export class SearchBar extends HTMLElement {
 
   close() {
     this.drop();
-    this.hits = [];
+    this.hits = new Hits("log", []);
     this.hidden = true;
+    this.only.checked = false;
+    this.showOnly();
     say(this.said, "");
-    this.list.replaceChildren();
-    this.list.hidden = true;
+    this.lists(false);
     this.dispatchEvent(new CustomEvent("closed"));
   }
 
   submitted(event) {
     event.preventDefault();
-    const asked = `${this.input.value} ${this.regex.checked} ${this.ignore.checked} ${this.scope.value} ${this.level}`;
-    if (this.asked === asked && this.hits.length && this.matcher && !this.matcher.ended) return this.step(1);
-    this.asked = asked;
-    this.told(this.search());
+    if (this.find && this.hits.count && JSON.stringify(this.typed()) === JSON.stringify(this.find)) return this.step(1);
+    this.search(true);
   }
 
-  /** Shows why *search* failed, if it does. */
-  async told(search) {
-    try {
-      await search;
-    } catch (error) {
-      if (error.name !== "AbortError") say(this.said, error instanceof Endless ? "The pattern took more than 2 s and was ended." : error.message);
-    }
+  typed() {
+    return { text: this.input.value, regex: this.regex.checked, exact: !this.ignore.checked, scope: this.scope.value, only: this.only.checked };
   }
 
-  /** *goes*: whether to go to the first hit. */
-  async search(goes = true) {
-    this.over?.abort();
-    const over = (this.over = new AbortController());
-    this.presses = 0;
-    this.searching = true;
-    this.goes = goes;
-    try {
-      await this.searched();
-    } finally {
-      if (over === this.over) this.searching = false;
-    }
-    await this.walk();
-  }
-
-  async searched() {
-    this.matcher?.end();
-    this.hits = [];
+  /** *goes*: whether to go to the first hit, if the log on the page has one. */
+  search(goes) {
+    this.drop();
+    const scope = this.scope.value;
+    this.hits = new Hits(scope === "time" || (scope === "log" && !this.stream) ? "time" : "log", scope === "log" ? (this.stream ? [this.stream] : this.streams) : null);
     this.cut = 0; // lines without a match of which only the beginning was searched
     this.shown = null;
-    this.list.replaceChildren();
-    const text = this.input.value;
-    if (!text) return say(this.said, "");
-    const wanted = pattern(text, { regex: this.regex.checked, ignore: this.ignore.checked });
-    this.matcher = new Matcher(wanted);
+    this.most = LISTED;
+    const find = this.typed();
+    say(this.said, "");
+    this.lists(find.only || (!this.stream && Boolean(find.text)));
+    try {
+      if (!find.text) return this.keep();
+      const wanted = pattern(find.text, { regex: find.regex, ignore: !find.exact });
+      this.matcher = new Matcher(wanted);
+      this.question = { run: this.run, ignore: !find.exact, ...(this.level && { level: this.level }), ...(find.regex ? { regex: wanted.source } : { literals: [find.text] }) };
+    } catch (error) {
+      return say(this.said, error.message);
+    }
+    this.find = find;
+    this.from = this.hits.order === "log" ? (this.place.head ?? this.place.at) : 0; // a traceback's lines have its level only if reading begins at its first line
+    if (this.stream) this.hits.part(this.stream);
+    this.first = goes && this.stream ? { ...this.place, on: false } : null; // the place of which the first hit is to be shown
+    this.over = new AbortController();
+    this.turn("asked");
+    this.keep();
     this.dispatchEvent(new CustomEvent("found"));
-    const run = this.scope.value === "run";
-    const streams = run ? undefined : this.stream ? [this.stream] : this.streams;
-    this.question = { run: this.run, streams, ignore: this.ignore.checked, ...(this.level && { level: this.level }), ...(this.regex.checked ? { regex: wanted.source } : { literals: [text] }) };
-    if (this.goes) this.dispatchEvent(new CustomEvent("asked"));
-    if (run || !this.stream) {
-      this.span = [0, Infinity];
-      await this.look({});
-    } else {
-      const from = this.place.head ?? this.place.at; // a traceback's lines have its level only if reading begins at its first line
-      this.span = [from, from];
-      await this.seek(1);
-      if (this.span[1] === Infinity) await (this.hits.length ? this.reach(-1) : this.seek(-1));
+    if (goes) {
+      this.input.blur();
+      this.dispatchEvent(new CustomEvent("asked"));
     }
-    if (this.shown || !this.goes) return;
-    if (this.hits.some((hit) => this.here(hit))) this.presses += 1;
-    else if (this.hits.length) this.list.hidden = false;
+    return this.looks(() => this.gather());
   }
 
-  /** Searches the log on the page for the hits next to those that are known, up to the server's limit. */
-  async reach(direction) {
-    const [from, to] = this.span;
-    if (direction > 0) {
-      const edge = await this.look(to ? { from: to } : {});
-      this.span[1] = edge ? edge.end : Infinity;
-    } else {
-      const edge = from > 0 ? await this.look({ ...(from < Infinity && { to: from }), last: true }) : null;
-      this.span[0] = edge ? edge.offset : 0;
-    }
-    this.tell("");
-  }
-
-  /** Searches on until there is one more hit, or the log is over: none of the server's candidates may be a hit. */
-  async seek(direction) {
-    const known = this.hits.length;
-    do await this.reach(direction);
-    while (this.hits.length === known && (direction > 0 ? this.span[1] < Infinity : this.span[0] > 0));
-  }
-
-  /** Takes the hits in *part* of the logs. Returns the outermost one, if there are more. */
-  async look(part) {
-    let named = this.question.streams ?? [];
-    let edge = null;
-    let done = null;
-    const looked = new Map();
-    say(this.said, "Looking \u2026");
-    for await (const said of objects("/api/search", { ...this.question, ...part }, { signal: this.over.signal })) {
-      if (said.streams) [named, this.exact] = [said.streams, said.exact];
-      if (said.hits) {
-        const [, offset, end] = said.hits.at(part.last ? 0 : -1);
-        edge = { offset, end };
-        await this.take(said.hits, named);
-      }
-      if (said.progress) looked.set(said.progress[0], said.progress);
-      if (said.done) done = said;
-      else this.tell(` \u2026 ${this.progress(looked)}`);
-    }
-    this.capped = Boolean(done?.capped);
-    this.cut += done?.cut ?? 0;
-    this.tell(done ? "" : ", until the connection was lost");
-    return this.capped ? edge : null;
-  }
-
-  progress(looked) {
-    let [done, of] = [0, 0];
-    for (const [, at, all] of looked.values()) {
-      done += at;
-      of += all;
-    }
-    return of ? `${Math.floor((100 * done) / of)} %` : "";
-  }
-
-  async take(hits, named) {
+  /** Does *work*, again and again while the server does not answer, and then takes the steps that waited for it. */
+  async looks(work) {
     const { signal } = this.over;
-    const found = this.exact ? null : new Set((await this.matcher.find(hits.map((hit, at) => [at, hit[3]]))).map(([at]) => at));
+    const ends = (event) => !signal.aborted && (this.turn(event), true);
+    for (;;) {
+      try {
+        await work();
+        if (!ends(this.hits.whole ? "whole" : "enough")) return;
+        this.tell();
+        return this.walk();
+      } catch (error) {
+        if (signal.aborted || error.name === "AbortError") return;
+        if (!(error instanceof Refused || error instanceof Endless)) throw error;
+        const again = [0, 429, 503].includes(error.status); // 429: the server still ends an earlier search
+        ends(again ? "lost" : "refused");
+        if (error.status !== 429) say(this.said, again ? `${error.message}; trying again` : error.message);
+        if (!again) return ([this.presses, this.first] = [0, null]);
+      }
+      await new Promise((done) => setTimeout(done, AGAIN));
+      if (!ends("again")) return;
+    }
+  }
+
+  /** The log on the page, as far as it is searched. */
+  get mine() {
+    return (this.stream && this.hits.parts.get(`${this.stream.site}/${this.stream.log}`)) ?? null;
+  }
+
+  /** Searches the log on the page from its place to its end, then its beginning, then the other logs. */
+  async gather() {
+    const { hits, mine, from } = this;
+    const most = hits.count + MANY;
+    for (let gap; mine && hits.count < most && (gap = mine.gap(from) ?? mine.gap(0)); ) await this.look([mine], { from: gap[0], to: gap[1] });
+    if (!hits.listed && hits.count < most) await this.look(null);
+    for (let parts; hits.count < most && (parts = hits.lacking()).length; ) await this.look(parts.slice(0, TOGETHER));
+  }
+
+  /** Searches for what a step lacks, see `Hits.beside`. */
+  async fill({ lacks, direction, at = 0 }) {
+    if (!lacks) return this.look(null);
+    const [part] = lacks;
+    if (lacks.length > 1 || (direction > 0 && this.hits.order === "time")) return this.look(lacks.slice(0, TOGETHER));
+    if (direction > 0) return this.look([part], { from: at, to: part.gap(at)?.[1] });
+    const until = part.spans.findLast(([, end]) => end < at)?.[1] ?? 0;
+    for (let size = WINDOW; ; size *= 4) {
+      const from = at === Infinity || this.level ? until : Math.max(until, at - size);
+      const begun = await this.look([part], { from, to: at, last: true, within: from > until });
+      if (begun < at) return null;
+    }
+  }
+
+  /**
+   * Searches each of *parts* from its first gap on; null: all other logs, which are not known yet. Or one log from *from*
+   * to *to*; *last*: for the last hits there, and *within*: *from* may lie within a line. Returns where what was searched begins.
+   */
+  async look(parts, { from, to = Infinity, last = false, within = false } = {}) {
+    const { hits, over } = this;
+    const known = [...hits.parts.values()];
+    const begins = new Map(parts?.map((part) => [part, from ?? part.gap(0)[0]]));
+    const streams = (parts ?? known).map((part) => ({ site: part.site, log: part.log, ...(parts && { from: begins.get(part) }) }));
+    const asked = { ...this.question, streams, others: !parts && known.length > 0, last, within, ...(to < Infinity && { to }), ...(!(parts?.length === 1) && { limit: MORE }) };
+    const looked = new Map();
+    let [named, exact, done, begun, rest] = [[], false, null, from ?? 0, new Map()];
+    this.tell(" \u2026");
+    for await (const said of objects("/api/search", asked, { signal: over.signal })) {
+      if (said.streams) {
+        exact = said.exact;
+        named = said.streams.map((stream) => hits.part(stream));
+        if (!parts) hits.listed = true;
+      }
+      if (said.hits) {
+        if (last) begun = said.hits[0][1];
+        await this.take(said.hits, named, exact);
+      }
+      if (said.error) named[said.k].why = said.error;
+      if (said.progress) looked.set(said.progress[0], said.progress);
+      if (said.rest) rest = new Map(said.rest);
+      if (said.done) done = said;
+      else this.tell(` \u2026 ${progress(looked)}`);
+    }
+    if (!done) throw new Refused(0, "the connection to flarelog web was lost");
+    this.cut += done.cut;
+    if (last && !done.capped) begun = rest.get(0) ?? begun;
+    for (const [k, part] of named.entries()) {
+      const begin = last ? begun : (begins.get(part) ?? 0);
+      const end = last ? to : (rest.get(k) ?? to);
+      if (!part.why && begin < end) part.cover(begin, end);
+    }
+    for (const part of parts ?? []) if (!named.includes(part)) part.why = "it was removed";
+    this.tell();
+    return begun;
+  }
+
+  async take(found, named, exact) {
+    const { signal } = this.over;
+    const matching = exact ? null : this.matcher.find(found.map((hit, at) => [at, hit[3]]));
+    const matched = matching && new Set((await waited(matching, () => say(this.said, "Waiting for the browser to start the search \u2026"))).map(([at]) => at));
     signal.throwIfAborted(); // a newer search has begun
-    const kept = hits.filter((hit, at) => this.exact || found.has(at)).map(([k, offset, end, text]) => ({ ...named[k], k, offset, end, text }));
-    if (!kept.length) return;
-    this.hits.push(...kept);
-    this.hits.sort((a, b) => a.k - b.k || a.offset - b.offset);
-    this.list.replaceChildren(...this.hits.slice(0, LISTED).map((hit) => this.listed(hit)));
+    const by = Map.groupBy(found.filter((_, at) => !matched || matched.has(at)), ([k]) => named[k]);
+    for (const [part, hits] of by) this.hits.add(part, hits.map(([, offset, end, text, time]) => ({ offset, end, text, time })));
+    if (!by.size) return;
+    this.draw();
     this.dispatchEvent(new CustomEvent("found"));
-    const { at } = this.place;
-    const first = this.shown || !this.goes ? null : this.mine().find((hit) => hit.offset >= at);
-    if (first) this.show(first);
-    this.told(this.walk());
+    this.walk();
+  }
+
+  /** Draws the list with the next frame, once. */
+  async draw() {
+    if (this.drawing || this.list.hidden) return;
+    this.drawing = true;
+    await frame();
+    this.drawing = false;
+    const { all } = this.hits;
+    const more = all.length > this.most && h("li", {}, h("button", { type: "button", on: { click: () => ((this.most *= 5), this.draw()) } }, `List ${count(Math.min(all.length - this.most, 4 * this.most))} more`));
+    this.list.replaceChildren(...all.slice(0, this.most).map((hit) => this.listed(hit)), ...(more ? [more] : []));
+    this.list.querySelector(".here")?.scrollIntoView({ block: "nearest" });
   }
 
   listed(hit) {
+    const end = Math.max(hit.end, hit.offset + 1);
     return h(
       "li",
-      {},
-      h("a", { href: `${path(this.run, hit.site, hit.log)}#bytes=${hit.offset}-${hit.end}` },
-        h("span", { class: "where" }, `${hit.site}/${called(hit)}`), h("span", { class: "what" }, ...painted(hit.text, null, 300))),
+      { class: hit === this.shown && "here" },
+      h("a", { href: `${path(this.run, hit.site, hit.log)}${fragment([hit.offset, end], this.find && { ...this.find, only: false })}`, on: { click: () => this.context() } },
+        h("span", { class: "when" }, Number.isFinite(hit.key) ? clock(hit.key, true) : ""), h("span", { class: "where" }, `${hit.site}/${called(hit)}`), h("span", { class: "what" }, ...painted(hit.text, null, 300))),
     );
   }
 
-  /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
-  tell(what) {
-    const rest = this.cut ? `${what}; ${several(this.cut, "line is", "lines are")} longer than 65,536 characters: only that part was searched` : what;
-    const mine = this.mine();
-    const more = this.capped || this.span[0] > 0 || this.span[1] < Infinity ? "+" : "";
-    const all = this.hits.length;
-    const number = mine.indexOf(this.shown) + 1;
-    if (!number) say(this.said, `${count(all)}${more} ${all === 1 && !more ? "line" : "lines"}${rest}`);
-    else if (this.span[0] > 0) say(this.said, `One of ${count(all)}${more} hits${rest}`);
-    else if (all > mine.length) say(this.said, `Hit ${count(number)} of ${count(mine.length)} in this log, ${count(all)}${more} in the run${rest}`);
-    else say(this.said, `Hit ${count(number)} of ${count(all)}${more}${rest}`);
+  /** A hit of the list is opened among its neighbours. */
+  context() {
+    this.only.checked = false;
+    this.showOnly();
   }
 
-  /** The hits in the log on the page. */
-  mine() {
-    return this.hits.filter((hit) => this.here(hit));
+  /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
+  tell(more = "") {
+    if (!["looking", "partly", "known"].includes(this.state)) return;
+    const failed = [...this.hits.parts.values()].filter(({ why }) => why);
+    const cut = this.cut ? `; ${several(this.cut, "line is", "lines are")} longer than 65,536 characters: only that part was searched` : "";
+    const lost = failed.length ? `; ${failed[0].site}/${called(failed[0])} was not searched: ${failed[0].why}${failed.length > 1 ? `, nor ${several(failed.length - 1, "more log")}` : ""}` : "";
+    say(this.said, `${this.counted()}${more}${cut}${lost}`);
+  }
+
+  counted() {
+    const { hits, shown } = this;
+    const all = `${count(hits.count)}${hits.whole ? "" : "+"}`;
+    if (!shown) return `${all} ${all === "1" ? "line" : "lines"}`;
+    const part = hits.part(shown);
+    const single = hits.listed && hits.parts.size === 1;
+    const timed = hits.order === "time" || single;
+    const of = timed ? all : `${count(part.hits.length)}${part.whole ? "" : "+"}`;
+    const sure = hits.order === "time" ? hits.listed && hits.lacking().every(({ sure }) => sure > shown.key) : part.span(0)[1] > shown.offset;
+    const rest = timed ? "" : ` in this log, ${all} in the run`;
+    return sure ? `Hit ${count((hits.order === "time" ? hits.all : part.hits).indexOf(shown) + 1)} of ${of}${rest}` : `One of ${of} hits${rest}`;
   }
 
   here(hit) {
-    return this.stream && hit.site === this.stream.site && hit.log === this.stream.log;
+    return this.stream !== null && hit.site === this.stream.site && hit.log === this.stream.log;
   }
 
   /** Shows the next hit (1) or the one before (-1), from the place of the page. */
   step(direction) {
-    if (!this.matcher || this.matcher.ended) return null;
+    if (["off", "refused"].includes(this.state)) return;
     this.presses += direction;
-    return this.told(this.walk());
+    this.walk();
   }
 
-  /** Goes on by as many hits as were pressed. During a search, steps to hits that are not found yet wait. */
+  /** Goes on by as many hits as were pressed. Steps to hits that are not found yet wait for the search. */
   async walk() {
     if (this.walking) return;
     this.walking = true;
     try {
       let hit = null;
-      while (this.presses) {
-        const direction = Math.sign(this.presses);
-        const found = this.searching ? this.near(direction) : await this.beside(direction);
-        if (!found && this.searching) break;
-        this.presses = found ? this.presses - direction : 0;
-        if (!found) break;
-        hit = found;
-        this.place = { ...this.place, at: hit.offset, on: true };
+      while (this.first || this.presses) {
+        const direction = this.first ? 0 : Math.sign(this.presses);
+        const found = this.first ? this.begins() : this.hits.beside(this.place, direction);
+        if (found.hit === undefined) {
+          if (this.state !== "partly") break;
+          this.turn("lacks");
+          await this.looks(() => this.fill(found));
+          continue;
+        }
+        this.first = null;
+        this.presses = found.hit ? this.presses - direction : 0;
+        if (!found.hit) break;
+        hit = found.hit;
+        this.place = { of: hit, at: hit.offset, on: true };
         if (this.presses && this.here(hit)) continue;
         await this.shows(hit);
         hit = null;
       }
       if (hit) await this.shows(hit);
-    } catch (error) {
-      this.presses = 0;
-      throw error;
     } finally {
       this.walking = false;
     }
   }
 
-  /** The hit behind the place (1) or before it (-1), otherwise the first or the last one of all. */
-  async beside(direction) {
-    let hit = this.next(direction);
-    while (hit === undefined) {
-      const { at } = this.place;
-      if (at < this.span[0] || at > this.span[1]) this.anew(at);
-      await this.reach(direction);
-      hit = this.next(direction);
-    }
-    if (!hit && (direction > 0 ? this.span[0] > 0 : this.span[1] < Infinity)) {
-      this.anew(direction > 0 ? 0 : Infinity);
-      await this.seek(direction);
-    }
-    if (hit) return hit;
-    const all = this.hits;
-    const { of, at: from } = this.place;
-    const its = this.stream ? [] : all.filter((one) => of && one.site === of.site && one.log === of.log); // on a merged page
-    const near = direction > 0 ? its.find((one) => one.offset >= from) : its.findLast((one) => one.offset < from);
-    if (near) return near;
-    const mine = this.stream ? this.mine() : its;
-    const at = mine.length ? all.indexOf(direction > 0 ? mine.at(-1) : mine[0]) : direction > 0 ? -1 : 0;
-    return all.at((at + direction) % (all.length || 1)); // of the next log, or of this one if there is no other
-  }
-
-  /** The hit behind the place (1) or before it (-1); null if there is none; undefined while it is unknown. */
-  next(direction) {
-    const { at } = this.place;
-    const [from, to] = this.span;
-    if (at < from || at > to) return undefined;
-    return this.near(direction) ?? ((direction > 0 ? to < Infinity : from > 0) ? undefined : null);
-  }
-
-  /** As `next`, among the known hits. */
-  near(direction) {
-    const { at, on } = this.place;
-    const mine = this.mine();
-    return direction > 0 ? mine.find((one) => one.offset > at || (!on && one.offset === at)) : mine.findLast((one) => one.offset < at);
-  }
-
-  /** Drops the hits, because those around *at* are wanted. */
-  anew(at) {
-    this.hits = [];
-    this.span = [at, at];
+  /** The hit to show first: of the log on the page, from its place on. */
+  begins() {
+    const { hits, mine, first } = this;
+    const found = (mine && (hits.within(mine, first, 1) ?? hits.within(mine, { at: 0 }, 1))) ?? { hit: null };
+    if (found.hit === null) this.lists(true);
+    return found;
   }
 
   show(hit) {
     this.shown = hit;
-    this.place = { ...this.place, at: hit.offset, on: true };
-    this.tell("");
-    this.dispatchEvent(new CustomEvent("go", { detail: hit }));
+    this.place = { of: hit, at: hit.offset, on: true };
+    this.tell();
+    if (!this.only.checked) return this.dispatchEvent(new CustomEvent("go", { detail: hit }));
+    this.most = Math.max(this.most, this.hits.all.indexOf(hit) + 1);
+    return this.draw().then(() => this.drawn?.());
   }
 
   /** Shows *hit*, and resolves once it is on the screen: quick steps would otherwise show none of their hits. */
@@ -361,15 +435,21 @@ export class SearchBar extends HTMLElement {
 
   /** Called when the page shows *place*. */
   reached(place) {
-    if (this.walking && !this.drawn) return; // the walk continues from a hit that is not shown
-    if (place.on && place.at !== this.place.at && this.hits.length) {
-      this.shown = this.mine().find((hit) => hit.offset === place.at) ?? this.shown;
-      this.tell("");
+    if (this.only.checked || (this.walking && !this.drawn)) return; // the walk continues from a hit that is not shown
+    if (place.on && (place.at !== this.place.at || place.of?.log !== this.place.of?.log || place.of?.site !== this.place.of?.site) && place.of && this.hits.count) {
+      this.shown = this.hits.part(place.of).hits.find((hit) => hit.offset === place.at) ?? this.shown;
+      this.tell();
     }
     this.place = place;
     this.drawn?.();
     this.drawn = null;
   }
+}
+
+/** The share of the bytes that was searched. */
+function progress(looked) {
+  const [done, of] = [1, 2].map((at) => [...looked.values()].reduce((sum, each) => sum + each[at], 0));
+  return of ? `${Math.floor((100 * done) / of)} %` : "";
 }
 
 const FEW = 4; // rows in the first request for an error: most errors are near, and each row may be far

@@ -1,0 +1,30 @@
+/**
+ * The part of an address after "#": the marked bytes, and the search. A browser sends it to no server, so that no access
+ * log has what somebody searched for.
+ */
+
+/** `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it names something else. */
+export function parsed(hash) {
+  const given = new URLSearchParams(hash.slice(1));
+  const found = /^(\d+)-(\d+)$/.exec(given.get("bytes") ?? "")?.slice(1).map(Number);
+  const bytes = found && found[0] < found[1] && Number.isSafeInteger(found[1]) ? found : null;
+  const text = given.get("find");
+  const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only") } : null;
+  return { bytes, find, strange: !["", "#", "#main"].includes(hash) && !bytes && !find };
+}
+
+/** The "#" part for *bytes* and a search; empty without both. */
+export function fragment(bytes, find) {
+  const parts = bytes ? [`bytes=${bytes[0]}-${bytes[1]}`] : [];
+  if (find) {
+    const { text, regex, exact, scope, only } = find;
+    parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: 1 }), ...(exact && { case: 1 }), ...(only && { only: 1 }) })));
+  }
+  return parts.length ? `#${parts.join("&")}` : "";
+}
+
+/** Puts *bytes* and a search into the address of the page. */
+export function put(bytes, find) {
+  const address = `${location.pathname}${location.search}${fragment(bytes, find)}`;
+  if (address !== `${location.pathname}${location.search}${location.hash}`) history.replaceState(history.state, "", address);
+}

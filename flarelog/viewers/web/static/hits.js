@@ -1,0 +1,149 @@
+/**
+ * The hits of a search, the bytes of each log that were searched, and the hit next to a place. No DOM, no network.
+ *
+ * A hit is `{site, log, offset, end, text, key}`; its log and its offset are its identity. Its `key` is its time among the
+ * hits of all logs: never before that of an earlier hit of its log, and without a time that of the hit before it.
+ * Two orders: "log", log after log, by the times of their first hits; "time", by the times of all hits.
+ */
+
+const LEAP = 3_600_000; // ms: a time so far ahead of the next hit's is a date in the line's text
+
+/** What is known of one log. */
+class Part {
+  constructor(stream, id) {
+    Object.assign(this, stream, { id, hits: [], spans: [], why: null }); // spans: searched bytes; why: the log cannot be searched
+  }
+
+  /** Records that [*from*, *to*) was searched. */
+  cover(from, to) {
+    const apart = this.spans.filter(([begin, end]) => end < from || begin > to);
+    const joined = this.spans.filter((span) => !apart.includes(span));
+    apart.push([Math.min(from, ...joined.map(([begin]) => begin)), Math.max(to, ...joined.map(([, end]) => end))]);
+    this.spans = apart.sort(([one], [other]) => one - other);
+  }
+
+  /** The searched bytes around *at*; empty at *at* if it was not searched. */
+  span(at) {
+    return this.spans.find(([begin, end]) => begin <= at && at <= end) ?? [at, at];
+  }
+
+  /** The bytes not searched yet from *at* on, up to the next searched ones; null if there are none. */
+  gap(at) {
+    const [, from] = this.span(at);
+    return from < Infinity ? [from, this.spans.find(([begin]) => begin > from)?.[0] ?? Infinity] : null;
+  }
+
+  get whole() {
+    return this.why !== null || !this.gap(0);
+  }
+
+  /** The key before which no hit is missing. */
+  get sure() {
+    if (this.whole) return Infinity;
+    const [, end] = this.span(0);
+    return this.hits.findLast((hit) => hit.offset < end)?.key ?? -Infinity;
+  }
+}
+
+export class Hits {
+  /** *streams*: the logs to search; null: all of the run, which `list` names. */
+  constructor(order, streams) {
+    this.order = order;
+    this.parts = new Map();
+    this.count = 0;
+    this.listed = streams !== null;
+    for (const stream of streams ?? []) this.part(stream);
+  }
+
+  part({ site, log, name }) {
+    const id = `${site}/${log}`;
+    if (!this.parts.has(id)) this.parts.set(id, new Part({ site, log, name }, id));
+    return this.parts.get(id);
+  }
+
+  /** Adds hits of *part*; those that are known are skipped. */
+  add(part, hits) {
+    const known = new Set(part.hits.map(({ offset }) => offset));
+    const fresh = hits.filter(({ offset }) => !known.has(offset)).map((hit) => ({ ...hit, site: part.site, log: part.log, name: part.name }));
+    if (!fresh.length) return;
+    this.count += fresh.length;
+    part.hits = [...part.hits, ...fresh].sort((one, other) => one.offset - other.offset);
+    let [key, next] = [-Infinity, null];
+    for (const hit of part.hits.toReversed()) {
+      hit.leaps = next !== null && hit.time - next > LEAP;
+      next = hit.leaps ? next : (hit.time ?? next);
+    }
+    for (const hit of part.hits) hit.key = key = hit.leaps ? key : Math.max(key, hit.time ?? key);
+    this.sorted = null;
+  }
+
+  /** All known hits by their times. */
+  get all() {
+    this.sorted ??= [...this.parts.values()].flatMap((part) => part.hits)
+      .sort((one, other) => compared(one.key, other.key) || compared(this.part(one).id, this.part(other).id) || one.offset - other.offset);
+    return this.sorted;
+  }
+
+  /** The logs with a hit, by the times of their first hits. */
+  found() {
+    return [...this.parts.values()].filter(({ hits }) => hits.length).sort((one, other) => compared(one.hits[0].key, other.hits[0].key) || compared(one.id, other.id));
+  }
+
+  get whole() {
+    return this.listed && this.lacking().length === 0;
+  }
+
+  /** The logs that were not searched to their ends. */
+  lacking() {
+    return [...this.parts.values()].filter((part) => !part.whole);
+  }
+
+  /**
+   * The hit after *place* (1), or the one before it (-1), from the last hit on to the first one: `{hit}`, null if there is
+   * none; or, while it is unknown, what to search for it: `{lacks, direction, at}`; without `lacks`, all logs.
+   * @param {{of: {site, log}|null, at: number, on: boolean, time?: number}} place *on*: `at` is the last hit
+   */
+  beside(place, direction) {
+    const own = place.of && this.parts.get(`${place.of.site}/${place.of.log}`);
+    return this.order === "time" ? this.later(place, direction, own) : ((own && this.within(own, place, direction)) ?? this.next(own, direction));
+  }
+
+  /** As `beside`, in *part* alone; null if no hit is left in it. */
+  within(part, { at, on, head }, direction) {
+    const hit = direction > 0 ? part.hits.find(({ offset }) => offset > at || (!on && offset === at)) : part.hits.findLast(({ offset }) => offset < at);
+    const [begin, end] = part.span(head ?? at);
+    const certain = part.why !== null || (direction > 0 ? (hit ? end >= hit.offset : end === Infinity) : begin <= (hit?.offset ?? 0));
+    return certain ? hit && { hit } : { lacks: [part], direction, at: direction > 0 ? end : begin };
+  }
+
+  /** As `beside`, for a place after the last hit of *own*, or before its first one. */
+  next(own, direction) {
+    const unknown = [...this.parts.values()].filter((part) => part !== own && !part.hits.length && !part.whole);
+    if (!this.listed) return { direction };
+    if (unknown.length) return { lacks: unknown, direction };
+    const parts = this.found();
+    const at = parts.indexOf(own);
+    const part = parts.at((at < 0 && direction > 0 ? 0 : Math.max(0, at) + direction) % (parts.length || 1));
+    if (!part) return { hit: null };
+    return this.within(part, { at: direction > 0 ? 0 : Infinity, on: false }, direction) ?? { hit: null };
+  }
+
+  /** As `beside`, by the times of all hits. */
+  later({ at, on, time }, direction, own) {
+    const key = own?.hits.find(({ offset }) => on && offset === at)?.key ?? own?.hits.findLast(({ offset }) => offset < at)?.key ?? time ?? -Infinity;
+    const after = (hit, part) => (part === own ? hit.offset - at || (on ? 0 : direction) : compared(hit.key, key) || (own ? compared(part.id, own.id) : direction));
+    const passed = (hit) => direction * after(hit, this.part(hit)) > 0;
+    const { all } = this;
+    const hit = direction > 0 ? all.find(passed) : all.findLast(passed);
+    const until = direction > 0 ? (hit?.key ?? Infinity) : key;
+    const unknown = this.lacking().filter(({ sure }) => sure <= until);
+    if (!this.listed) return { direction };
+    if (unknown.length) return { lacks: unknown, direction: 1 };
+    return { hit: hit ?? all.at(direction > 0 ? 0 : -1) ?? null };
+  }
+}
+
+/** The order of two keys, which may be infinite, or of two texts. */
+function compared(one, other) {
+  return one === other ? 0 : one < other ? -1 : 1;
+}
