@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,24 @@ def test_logs_are_merged_by_their_lines_times(place: Place, receiver: Receiver) 
         numbers += [int(row[3].split()[-1]) for row in found["rows"] if not row[4] & 2]
         found = page(after=found["after"])
     assert numbers == list(range(400))
+
+
+def test_the_note_at_the_end_of_a_log_stays_with_its_last_line(place: Place, receiver: Receiver) -> None:
+    for site, last in (("site-1", 10), ("site-2", 400)):
+        root = place.directory / site
+        root.mkdir()
+        (root / LOG).write_text("".join(f"2026-11-23 08:{n // 60:02}:{n % 60:02} {site} {n}\n" for n in range(last)))
+        place.sidecar(receiver, "--once", root=root, site=site).ends()
+    client = Page(place, "--receiver", receiver.address).browser()
+    asked = {"run": RUN, "streams": [{"site": site, "log": LOG} for site in ("site-1", "site-2")]}
+    at = int(datetime(2026, 11, 23, 8, 1, 40, tzinfo=UTC).timestamp()) * 1000
+    answer = client.post("/api/merged", json={**asked, "time": at, "rows": 10}).json()
+    assert [row[3].split()[-1] for row in answer["rows"]] == [str(n) for n in range(100, 110)]
+    before = client.post("/api/merged", json={**asked, "before": answer["before"], "rows": 1000}).json()["rows"]
+    assert [row[0] for row in before if row[4] & 2] == [0]
+    ends = [number for number, row in enumerate(before) if row[0] == 0]
+    assert before[ends[-1]][4] & 2
+    assert ends[-1] <= 20
 
 
 def test_logs_are_merged_by_arrival_and_shown_over_time(place: Place, receiver: Receiver) -> None:

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from flarelog.model import Gap, StreamId
 from flarelog.stores import choose
-from integration.harness.places import Place
+from integration.harness.places import LOG, RUN, SITE, Place, append
 from integration.web.browsing import Tab, Web, comes_true, filled, held, numbered, tab_of, texts
 from integration.web.conftest import LOGS, TRACEBACK
 
@@ -394,6 +394,49 @@ def test_marked_lines_are_copied_with_the_gap_between_them(browser: Browser, pla
             lines.insert(500 - first, gap)
             assert page.evaluate("navigator.clipboard.readText()").split("\n") == lines
             page.goto("about:blank")
+        tab.is_clean()
+
+
+def test_a_gap_before_the_first_line_is_at_the_beginning(browser: Browser, place: Place) -> None:
+    store, data = place.directory / "gapped", numbered(1000)
+
+    async def fill() -> None:
+        async with choose.store(store, "memory") as held:
+            appender = await held.appender(StreamId("run-1", "site-1", "app.log"), b"producer")
+            await appender.mark(Gap(0, appender.digest, 789, "rotated away"))
+            await appender.append(0, data)
+            await appender.sync()
+            await appender.close()
+
+    with ThreadPoolExecutor(1) as other:  # the browser's loop occupies this thread
+        other.submit(asyncio.run, fill()).result()
+    with tab_of(browser, Web(place, "--store", str(store))) as tab:
+        page = tab.show("/run/run-1/site-1/app.log")
+        expect(row(page, "000999 step")).to_be_in_viewport()
+        page.keyboard.press("g")
+        expect(row(page, "000000 step")).to_be_in_viewport()
+        expect(row(page, "gap: 789 bytes are lost")).to_be_in_viewport()
+        tab.is_clean()
+
+
+def test_times_leave_the_line_numbers_free_though_the_last_row_has_none(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"".join(b"2026-11-20 08:00:%02d INFO step %d\n" % (n % 60, n) for n in range(5600)))
+    append(place.log, b"epoch 1:  10%|#   | 1/10\repoch 1:  20%|##  | 2/10")
+    place.sidecar(receiver)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show(f"/run/{RUN}/{SITE}/{LOG}")
+        expect(row(page, "2/10")).to_be_in_viewport()
+        page.keyboard.press("t")
+        expect(page.locator(".row .number").first).not_to_be_empty()
+        for _ in range(2):
+            append(place.log, b"\repoch 1:  30%|### | 3/10")
+            expect(row(page, "3/10")).to_be_in_viewport()
+            room, needed = page.evaluate(
+                """() => [...document.querySelectorAll(".row")].filter(({ number }) => number.textContent)
+                    .map(({ number }) => [number.clientWidth, number.scrollWidth]).at(-1)"""
+            )
+            assert needed <= room
         tab.is_clean()
 
 

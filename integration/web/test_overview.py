@@ -593,4 +593,8 @@ def test_a_run_that_was_removed_is_not_counted_any_more(browser: Browser, place:
         expect(page.get_by_role("alert")).to_contain_text("has no run run-1")
         expect(page.locator(".sum")).to_be_empty()
         expect(page.get_by_role("table", name="Sites of")).to_be_hidden()
+        page.get_by_role("alert").get_by_role("link", name="All runs").click()
+        expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        page = tab.open("/run/run-1/kyoto/app.log")
+        expect(page.get_by_role("alert").get_by_role("link")).to_have_attribute("href", "/run/run-1")
         tab.complaints.clear()  # the answers 404

@@ -187,9 +187,12 @@ class Reads:
         if at is None:
             return [2 * info.committed + 1 if asked.get("end") else 0 for info in infos]
         if text(asked, "order") == "arrival":
-            return [2 * place for place in await arrived_by(origin, infos, at)]
-        ahead = Clocks(infos).ahead
-        return [2 * place for place in await written_by(self.windows, origin, infos, self._stamps, at, ahead)]
+            found = await arrived_by(origin, infos, at)
+        else:
+            found = await written_by(self.windows, origin, infos, self._stamps, at, Clocks(infos).ahead)
+        # The note at the end of a log that has no line of that time belongs to its last line, above the place.
+        ended = [info.sealed and place >= info.committed for info, place in zip(infos, found, strict=True)]
+        return [2 * place + over for place, over in zip(found, ended, strict=True)]
 
 
 def _page(

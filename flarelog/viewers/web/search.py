@@ -291,7 +291,7 @@ class Search:
 
     def _chosen(self, items: Sequence[Line | None]) -> tuple[list[Line], int | None]:
         """The hits among *items* up to the limit, and where a later search for more begins if there are more."""
-        hits = []
+        hits: list[Line] = []
         for line in items:
             if line is None or isinstance(line, Note):
                 continue

@@ -35,8 +35,8 @@ A = {"at": [[10, 1000], [20, 2000], [30, 3000]], "searched": [[0, None]]}
 B = {"at": [[5, 1500], [6, None], [7, 2500]], "searched": [[0, None]]}
 NOT_TO_THE_END = {"at": [[10, 1000], [20, 2000]], "searched": [[0, 25]]}
 IN_THE_MIDDLE = {"at": [[20, 2000]], "searched": [[15, 25]]}
-UNKNOWN = {"at": [], "searched": []}
-NOTHING = {"at": [], "searched": [[0, None]]}
+UNKNOWN: dict[str, Any] = {"at": [], "searched": []}
+NOTHING: dict[str, Any] = {"at": [], "searched": [[0, None]]}
 
 
 def asked(tmp_path: Path, **question: Any) -> dict[str, Any]:

@@ -3,14 +3,17 @@
  * log has what somebody searched for.
  */
 
-/** `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it names something else. */
+const NAMES = ["bytes", "find", "in", "regex", "case", "only"];
+
+/** `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it is none of the page's own. */
 export function parsed(hash) {
-  const given = new URLSearchParams(hash.slice(1));
+  const given = new URLSearchParams(hash === "#main" ? "" : hash.slice(1));
   const found = /^(\d+)-(\d+)$/.exec(given.get("bytes") ?? "")?.slice(1).map(Number);
   const bytes = found && found[0] < found[1] && Number.isSafeInteger(found[1]) ? found : null;
   const text = given.get("find");
   const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only") } : null;
-  return { bytes, find, strange: !["", "#", "#main"].includes(hash) && !bytes && !find };
+  const strange = [...given.keys()].some((name) => !NAMES.includes(name)) || (given.has("bytes") && !bytes);
+  return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };
 }
 
 /** The "#" part for *bytes* and a search; empty without both. */

@@ -138,7 +138,7 @@ export class LogPage extends Choosing {
 
   keys() {
     const scroll = (screens) => this.list.scrollBy(0, screens * (this.list.clientHeight - 40));
-    const first = () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0);
+    const first = () => this.go(this.stream ? { at: this.source.state.first, start: true } : { start: true }, 0);
     const there = { // keys that act on a place: the page must have arrived there
       n: () => this.search.step(1), N: () => this.search.step(-1), e: () => this.error(), c: () => link(this), Enter: () => this.toggle(),
       j: () => this.move(1), k: () => this.move(-1), J: () => this.move(1, true), K: () => this.move(-1, true),
@@ -177,7 +177,8 @@ export class LogPage extends Choosing {
     const lacking = this.lacking();
     if (lacking.before || lacking.behind) parts.push(...this.sought());
     say(this.where, parts.join(" \u00b7 "));
-    const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
+    const greatest = list.lines.view().slice(0, -seen.behind || undefined).findLast((item) => item.number !== null)?.number ?? 0; // a bar has none
+    const width = count(Math.max(greatest, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
     if (!this.stay.timers.keep) this.keepsSoon(); // live rows must not put it off for ever
     this.tellNews();
@@ -242,7 +243,7 @@ export class LogPage extends Choosing {
     const begin = row ? this.list.lines.head(row)[1] : 0;
     const from = this.cursor()?.row[2] ?? row?.[1] ?? 0;
     try {
-      const found = await nextError(this.stream, begin, from, this.looks());
+      const found = await this.waits(nextError(this.stream, begin, from, this.looks()), "the next error");
       if (found) this.show({ ...this.stream, offset: found[1], end: found[2] });
       else say(this.told, "There is no error below this place.");
     } catch (error) {
@@ -253,7 +254,7 @@ export class LogPage extends Choosing {
   async firstError() {
     this.stay.held.length = 0; // older keys that still wait for their place
     try {
-      const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`, undefined, { signal: this.looks() });
+      const { found, looking } = await this.waits(ask(`/api/first-error?${query({ run: this.run })}`, undefined, { signal: this.looks() }), "the first error");
       if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
       else say(this.told, looking ? "No error so far; the logs are still being read." : "There is no error in this run.");
     } catch (error) {

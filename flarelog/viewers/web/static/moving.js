@@ -3,9 +3,10 @@
  * and at the end a stream brings new ones. "Follow" keeps the end on the screen.
  */
 
-import { Refused } from "./api.js";
+import { Refused, path, waited } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
+import { tells } from "./runs.js";
 import { Tail } from "./tail.js";
 import { apart, called, count, moment, several, short } from "./words.js";
 
@@ -70,7 +71,7 @@ export class Moving extends HTMLElement {
     const stay = (this.stay = new Stay());
     stay.held = held;
     try {
-      const answer = await stay.got(this.source.open(where, stay.signal));
+      const answer = await stay.got(this.waits(this.source.open(where, stay.signal), "the lines"));
       stay.settled = true;
       this.taken(answer, where, share, aims);
       if (held.length) this.hurry();
@@ -78,6 +79,22 @@ export class Moving extends HTMLElement {
       if (stay.signal.aborted) return;
       this.lost("rows", error, () => this.go(where, share, aims));
       this.arrive();
+    }
+  }
+
+  /** The result of *answer*; says after a second that the page waits for *what*. */
+  async waits(answer, what) {
+    const sentence = `Waiting for ${what} \u2026`;
+    let before = "";
+    const late = () => {
+      if (this.source.level) return; // the footer says how many bytes are left
+      before = this.told.textContent;
+      say(this.told, sentence);
+    };
+    try {
+      return await waited(answer, late);
+    } finally {
+      if (this.told.textContent === sentence) say(this.told, before);
     }
   }
 
@@ -122,6 +139,7 @@ export class Moving extends HTMLElement {
     const offset = answer.at ?? null;
     if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
     let index = where.end || answer.past ? lines.view().length
+      : where.start ? 0 // notes may stand above the first line
       : where.time !== undefined ? lines.view().findIndex((item) => item.row[1] >= offset) : offset === null ? 0 : lines.find(offset);
     const found = index;
     if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
@@ -206,7 +224,7 @@ export class Moving extends HTMLElement {
     try {
       stay.loading = true;
       if (lacking.before) {
-        const answer = await stay.got(source.earlier(lines, stay.signal));
+        const answer = await stay.got(this.waits(source.earlier(lines, stay.signal), "earlier lines"));
         if (answer) {
           const first = !lines.rows.length;
           list.prepend(answer.rows, answer);
@@ -217,7 +235,7 @@ export class Moving extends HTMLElement {
         }
       }
       if (lacking.near && !this.live) {
-        const answer = await stay.got(source.later(lines, stay.signal));
+        const answer = await stay.got(this.waits(source.later(lines, stay.signal), "later lines"));
         if (answer) {
           const first = !lines.rows.length;
           lines.append(answer.rows, answer.left, answer);
@@ -375,7 +393,7 @@ export class Moving extends HTMLElement {
     clearTimeout(this.hiding);
     if (shown) {
       this.trouble.hidden = false;
-      say(this.trouble, /[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`);
+      tells(this.trouble, /[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`, shown.status === 404 && path(this.run), "The logs of this run");
     } else this.hiding = setTimeout(() => (this.trouble.hidden = true), CALM);
     if (error) history.replaceState({ ...history.state, place: null }, ""); // the place may be in a log that is gone
     if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);

@@ -1,6 +1,6 @@
 /** Permalinks: the card with the link to lines, and with the command that shows the same lines in a terminal. */
 
-import { ask, path, query } from "./api.js";
+import { ask, path, query, waited } from "./api.js";
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
 import { NOTE, REST } from "./lines.js";
@@ -30,9 +30,10 @@ export async function link(page) {
   card("These lines", rest && h("p", {}, "The first line begins above these bytes: its beginning is not among them."), h("h3", {}, "Link"), copied(link), h("h3", {}, "In a terminal"), command,
     h("p", {}, h("a", { href: raw, download: `${stream.site}-${called(stream).replaceAll("/", "-")}` }, `Download these ${bytes(range[2] - range[1])}`)));
   try {
-    command.append(copied((await ask(`/api/command?${query({ ...stream, from: range[1], to: range[2] })}`)).command));
+    const asked = ask(`/api/command?${query({ ...stream, from: range[1], to: range[2] })}`);
+    command.replaceChildren(copied((await waited(asked, () => say(command, "Waiting for the command \u2026"))).command));
   } catch (error) {
-    command.append(h("p", {}, error.message));
+    command.replaceChildren(h("p", {}, error.message));
 }
 }
 

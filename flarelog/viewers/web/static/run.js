@@ -4,7 +4,7 @@
  */
 
 import { fragment, parsed } from "./address.js";
-import { answered, ask, path, query, read } from "./api.js";
+import { answered, ask, path, query, read, waited } from "./api.js";
 import { arrange, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { listen } from "./keys.js";
@@ -93,7 +93,8 @@ export class RunPage extends HTMLElement {
   async look() {
     try {
       const headers = this.etag ? { "If-None-Match": this.etag } : {};
-      const response = await answered(`/api/run?${query({ run: this.run, so_far: this.record?.sites.length ?? 0 })}`, undefined, { headers });
+      const asked = answered(`/api/run?${query({ run: this.run, so_far: this.record?.sites.length ?? 0 })}`, undefined, { headers });
+      const response = await waited(asked, () => this.record || this.waits("Waiting for the sites \u2026"));
       trouble(this.trouble, null);
       this.leave(false);
       if (response.status === 304) return;
@@ -108,10 +109,16 @@ export class RunPage extends HTMLElement {
       this.draw();
       if (!record.listing) this.whole();
     } catch (error) {
+      if (!this.record) this.empty.hidden = true;
       if (error.status === 404) this.gone();
       this.leave(true);
-      trouble(this.trouble, error);
+      trouble(this.trouble, error, "/", "All runs");
     }
+  }
+
+  waits(sentence) {
+    this.empty.hidden = false;
+    say(this.empty, sentence);
   }
 
   late(who) {

@@ -1,6 +1,6 @@
 /** All runs: their states, sites, sizes, and missing parts. Asked for every two seconds while the tab is visible. */
 
-import { Refused, answers, ask, path } from "./api.js";
+import { Refused, answers, ask, path, waited } from "./api.js";
 import { arrange, h, icon, say } from "./dom.js";
 import { bytes, called, lasting, moment, several } from "./words.js";
 
@@ -42,11 +42,17 @@ export function silence(place, who) {
   if (place.hidden) trouble(place, new Refused(0, `${who} does not answer`));
 }
 
-/** Shows *error* in *place*, which is hidden when *error* is null. */
-export function trouble(place, error) {
+/** Shows *error* in *place*, which is hidden when *error* is null. What does not exist leads on to *href*, if given. */
+export function trouble(place, error, href = null, name = "") {
   if (error && !(error instanceof Refused)) throw error;
   place.hidden = !error;
-  say(place, error ? `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, ".") : "");
+  if (error) tells(place, `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, "."), error.status === 404 && href, name);
+}
+
+/** Shows *sentence* in *place*, with a link to *href*, if that is given; a screen reader notices what is shown again. */
+export function tells(place, sentence, href, name) {
+  const text = href ? `${sentence} ${name}` : sentence;
+  if (place.textContent !== text) place.replaceChildren(sentence, ...(href ? [" ", h("a", { href }, name)] : []));
 }
 
 /** The state of a run, or of a log, as it is shown while nothing is known of now: *is*, or open. */
@@ -58,7 +64,7 @@ const PRESENT = new Set(["running", "idle", "live", "busy", "quiet", "waiting", 
 
 /** The text where no run is listed. *some*: the login may be for some runs alone, and the receiver does not tell which. */
 function nothing(some) {
-  if (some) return ["There is no run that this login may read: none is stored yet, or the login is for other runs."];
+  if (some) return [h("span", {}, "There is no run that this login may read: none is stored yet, or the login is for other runs.")];
   return ["No run is stored here yet. ", h("code", {}, "flarelog run -- COMMAND"), " sends the first one."];
 }
 
@@ -84,13 +90,19 @@ export class RunsPage extends HTMLElement {
 
   async look() {
     try {
-      this.record = await ask("/api/runs");
+      this.record = await waited(ask("/api/runs"), () => this.record || this.waits("Waiting for the runs \u2026"));
       trouble(this.trouble, null);
       this.draw(false);
     } catch (error) {
+      if (!this.record) this.empty.hidden = true;
       this.draw(true);
       trouble(this.trouble, error);
     }
+  }
+
+  waits(sentence) {
+    this.empty.hidden = false;
+    say(this.empty, sentence);
   }
 
   late(who) {
@@ -102,7 +114,7 @@ export class RunsPage extends HTMLElement {
   draw(away) {
     if (!this.record) return;
     const { runs, now, some } = this.record;
-    if (!runs.length && this.empty.hidden) this.empty.replaceChildren(...nothing(some));
+    if (!runs.length && !this.empty.firstElementChild) this.empty.replaceChildren(...nothing(some));
     this.empty.hidden = runs.length > 0;
     const kept = new Map();
     for (const each of runs.slice(0, 1000)) {
