@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from integration.harness.places import Place
+from integration.harness.places import LOG, RUN, SITE, Place, append
 from integration.web.browsing import Tab, Web, comes_true, filled, numbered, tab_of
 from integration.web.conftest import LOGS
 
@@ -348,18 +347,40 @@ def test_a_search_of_the_run_walks_the_log_on_the_page_and_then_the_others(brows
         tab.is_clean()
 
 
-def test_a_worker_that_starts_late_is_waited_for(tab: Tab) -> None:
-    def late(route: Route) -> None:
-        time.sleep(3)
-        route.continue_()
+@pytest.mark.soak
+def test_hits_that_came_after_the_search_are_found(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, numbered(50))
+    place.sidecar(receiver)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show(f"/run/{RUN}/{SITE}/{LOG}")
+        found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
+        page.keyboard.press("g")
+        expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+        search(page, "0000")
+        expect(found).to_have_text("Hit 1 of 50")
+        pressed(page, "n" * 49)
+        expect(marked).to_have_text("000049 step")
+        append(place.log, b"000049 again\n" + numbered(50, 50))
+        expect(page.locator(".row", has_text="again")).to_be_attached()
+        page.wait_for_timeout(2000)
+        page.keyboard.press("n")
+        expect(marked).to_have_text("000049 again")
+        expect(found).to_have_text(re.compile("^Hit 51 of 101$"))
+        tab.is_clean()
 
-    tab.context.route("**/matcher.js", late)
+
+def test_a_worker_that_starts_late_is_waited_for(tab: Tab) -> None:
+    late: list[Route] = []
+    tab.context.route("**/matcher.js", lambda route: late.append(route))
     page = tab.show(BERLIN)
     page.keyboard.press("/")
     page.get_by_label("regex").check()
     page.get_by_label("Search", exact=True).fill(r"00121(?=\d)")
     page.keyboard.press("Enter")
     expect(page.locator(".found")).to_contain_text("Waiting for the browser")
+    page.wait_for_timeout(2500)  # longer than a pattern may take
+    late[0].continue_()
     expect(page.locator(".found")).to_have_text("Hit 1 of 10")
     page.keyboard.press("n")
     expect(page.locator(".found")).to_have_text("Hit 2 of 10")

@@ -190,7 +190,8 @@ class Search:
         self._rest = {k: starts.get(info.stream, start) for k, info in enumerate(infos)}
 
     async def said(self) -> AsyncGenerator[bytes, None]:
-        head = {"streams": [named(info.stream) for info in self._infos], "exact": self._query.exact}
+        streams = [named(info.stream) | {"sealed": info.sealed} for info in self._infos]
+        head = {"streams": streams, "exact": self._query.exact}
         yield json.dumps(head, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         workers = [asyncio.create_task(self._work()) for _ in range(min(SIDE_BY_SIDE, len(self._infos)))]
         ending = asyncio.create_task(self._end(workers))

@@ -11,7 +11,7 @@ const LEAP = 3_600_000; // ms: a time so far ahead of the next hit's is a date i
 /** What is known of one log. */
 class Part {
   constructor(stream, id) {
-    Object.assign(this, stream, { id, hits: [], spans: [], why: null }); // spans: searched bytes; why: the log cannot be searched
+    Object.assign(this, stream, { id, hits: [], spans: [], end: 0, sealed: false, why: null }); // spans: searched bytes; end: of the log, as it was searched; why: the log cannot be searched
   }
 
   /** Records that [*from*, *to*) was searched. */
@@ -20,6 +20,11 @@ class Part {
     const joined = this.spans.filter((span) => !apart.includes(span));
     apart.push([Math.min(from, ...joined.map(([begin]) => begin)), Math.max(to, ...joined.map(([, end]) => end))]);
     this.spans = apart.sort(([one], [other]) => one - other);
+  }
+
+  /** Forgets that nothing is behind the end: a log that is not sealed may have grown. */
+  reopen() {
+    if (!this.sealed) this.spans = this.spans.map(([begin, end]) => [Math.min(begin, this.end), Math.min(end, this.end)]);
   }
 
   /** The searched bytes around *at*; empty at *at* if it was not searched. */

@@ -21,6 +21,7 @@ const MANY = 10_000; // hits after which a search waits for a step that needs mo
 const MORE = 5000; // hits of an answer about several logs
 const TOGETHER = 100; // logs in a request, which is short
 const WINDOW = 4 << 20; // bytes that are searched at once for the hit before a place
+const STALE = 2000; // ms after which a step looks for new hits in logs that grow
 const AGAIN = 1000; // ms before a request that got no answer is repeated
 
 /** By state and event: the next state. An event that is absent changes nothing. */
@@ -29,7 +30,7 @@ const NEXT = {
   looking: { asked: "looking", whole: "known", enough: "partly", lost: "waiting", refused: "refused", closed: "off" },
   waiting: { asked: "looking", again: "looking", closed: "off" }, // for the server
   partly: { asked: "looking", lacks: "looking", closed: "off" },
-  known: { asked: "looking", closed: "off" },
+  known: { asked: "looking", stale: "looking", closed: "off" },
   refused: { asked: "looking", closed: "off" },
 };
 
@@ -218,6 +219,7 @@ export class SearchBar extends HTMLElement {
       try {
         await work();
         if (!ends(this.hits.whole ? "whole" : "enough")) return;
+        this.done = performance.now();
         this.tell();
         return this.walk();
       } catch (error) {
@@ -277,7 +279,7 @@ export class SearchBar extends HTMLElement {
     for await (const said of objects("/api/search", asked, { signal: over.signal })) {
       if (said.streams) {
         exact = said.exact;
-        named = said.streams.map((stream) => hits.part(stream));
+        named = said.streams.map((stream) => Object.assign(hits.part(stream), { sealed: stream.sealed }));
         if (!parts) hits.listed = true;
       }
       if (said.hits) {
@@ -285,7 +287,11 @@ export class SearchBar extends HTMLElement {
         await this.take(said.hits, named, exact);
       }
       if (said.error) named[said.k].why = said.error;
-      if (said.progress) looked.set(said.progress[0], said.progress);
+      if (said.progress) {
+        const [k, , of] = said.progress;
+        looked.set(k, said.progress);
+        if (to === Infinity) named[k].end = Math.max(named[k].end, (begins.get(named[k]) ?? 0) + of);
+      }
       if (said.rest) rest = new Map(said.rest);
       if (said.done) done = said;
       else this.tell(` \u2026 ${progress(looked)}`);
@@ -374,6 +380,12 @@ export class SearchBar extends HTMLElement {
   step(direction) {
     if (["off", "refused"].includes(this.state)) return;
     this.presses += direction;
+    const grows = [...this.hits.parts.values()].filter((part) => !part.sealed);
+    if (this.state === "known" && grows.length && performance.now() - this.done > STALE) {
+      for (const part of grows) part.reopen();
+      this.turn("stale");
+      this.looks(() => this.gather());
+    }
     this.walk();
   }
 
