@@ -397,6 +397,16 @@ def test_marked_lines_are_copied_with_the_gap_between_them(browser: Browser, pla
         tab.is_clean()
 
 
+def test_lines_that_come_late_are_waited_for_with_a_word(tab: Tab) -> None:
+    late: list[Route] = []
+    tab.page.route("**/api/window", lambda route: late.append(route))
+    page = tab.open(BERLIN)
+    expect(page.locator(".status .told")).to_have_text("Waiting for the lines \u2026")
+    page.unroute("**/api/window")  # the requests go on
+    expect(row(page, "003199 step")).to_be_in_viewport()
+    expect(page.locator(".status .told")).to_be_empty()
+
+
 def test_a_gap_before_the_first_line_is_at_the_beginning(browser: Browser, place: Place) -> None:
     store, data = place.directory / "gapped", numbered(1000)
 

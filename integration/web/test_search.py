@@ -370,6 +370,20 @@ def test_hits_that_came_after_the_search_are_found(browser: Browser, place: Plac
         tab.is_clean()
 
 
+def test_a_search_goes_on_when_the_server_answers_again(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    page.route("**/api/search", lambda route: route.abort())
+    search(page, "00121")
+    expect(page.locator(".found")).to_have_text("flarelog web does not answer; trying again")
+    page.keyboard.press("n")
+    page.unroute("**/api/search")
+    expect(page.locator(".found")).to_have_text("Hit 2 of 11")
+    expect(page.locator('[aria-current="true"] .text')).to_have_text("001210 step")
+    tab.complaints.clear()  # the failed requests
+
+
 def test_a_worker_that_starts_late_is_waited_for(tab: Tab) -> None:
     late: list[Route] = []
     tab.context.route("**/matcher.js", lambda route: late.append(route))

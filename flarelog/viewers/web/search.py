@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from json.encoder import encode_basestring
 from typing import Any
 
-from flarelog.errors import FlarelogError, InvalidOption
+from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, Unavailable
 from flarelog.linear import compiled
 from flarelog.lines.choose import Choice
 from flarelog.lines.levels import Level
@@ -218,7 +218,8 @@ class Search:
             try:
                 await self._look(k, info)
             except FlarelogError as error:
-                await self._queue.put(json.dumps({"error": str(error), "k": k}) + "\n")
+                again = isinstance(error, CannotConnect | Unavailable)
+                await self._queue.put(json.dumps({"error": str(error), "k": k, "again": again}) + "\n")
 
     async def _look(self, k: int, info: StreamInfo) -> None:
         flat = await self._plain(self._origin, info)

@@ -20,7 +20,7 @@ const SHOWN = 1000; // ms that a step waits for its hit to be on the screen
 const MANY = 10_000; // hits after which a search waits for a step that needs more
 const MORE = 5000; // hits of an answer about several logs
 const TOGETHER = 100; // logs in a request, which is short
-const WINDOW = 4 << 20; // bytes that are searched at once for the hit before a place
+const WINDOW = 256 << 10; // bytes that are searched first for the hit before a place
 const STALE = 2000; // ms after which a step looks for new hits in logs that grow
 const AGAIN = 1000; // ms before a request that got no answer is repeated
 
@@ -274,7 +274,7 @@ export class SearchBar extends HTMLElement {
     const streams = (parts ?? known).map((part) => ({ site: part.site, log: part.log, ...(parts && { from: begins.get(part) }) }));
     const asked = { ...this.question, streams, others: !parts && known.length > 0, last, within, ...(to < Infinity && { to }), ...(!(parts?.length === 1) && { limit: MORE }) };
     const looked = new Map();
-    let [named, exact, done, begun, rest] = [[], false, null, from ?? 0, new Map()];
+    let [named, exact, done, again, begun, rest] = [[], false, null, null, from ?? 0, new Map()];
     this.tell(" \u2026");
     for await (const said of objects("/api/search", asked, { signal: over.signal })) {
       if (said.streams) {
@@ -284,9 +284,10 @@ export class SearchBar extends HTMLElement {
       }
       if (said.hits) {
         if (last) begun = said.hits[0][1];
-        await this.take(said.hits, named, exact);
+        await this.take(said.hits, named, exact, (part, end) => last || part.cover(begins.get(part) ?? 0, end));
       }
-      if (said.error) named[said.k].why = said.error;
+      if (said.again) again = said.error;
+      else if (said.error) named[said.k].why = said.error;
       if (said.progress) {
         const [k, , of] = said.progress;
         looked.set(k, said.progress);
@@ -302,20 +303,23 @@ export class SearchBar extends HTMLElement {
     for (const [k, part] of named.entries()) {
       const begin = last ? begun : (begins.get(part) ?? 0);
       const end = last ? to : (rest.get(k) ?? to);
-      if (!part.why && begin < end) part.cover(begin, end);
+      if (!part.why && !(last && again) && begin < end) part.cover(begin, end);
     }
     for (const part of parts ?? []) if (!named.includes(part)) part.why = "it was removed";
+    if (again) throw new Refused(0, again);
     this.tell();
     return begun;
   }
 
-  async take(found, named, exact) {
+  /** Takes hits of an answer. *covers*: called with each log and the end of its last hit: all hits before it were sent. */
+  async take(found, named, exact, covers) {
     const { signal } = this.over;
     const matching = exact ? null : this.matcher.find(found.map((hit, at) => [at, hit[3]]));
     const matched = matching && new Set((await waited(matching, () => say(this.said, "Waiting for the browser to start the search \u2026"))).map(([at]) => at));
     signal.throwIfAborted(); // a newer search has begun
     const by = Map.groupBy(found.filter((_, at) => !matched || matched.has(at)), ([k]) => named[k]);
     for (const [part, hits] of by) this.hits.add(part, hits.map(([, offset, end, text, time]) => ({ offset, end, text, time })));
+    for (const [k, end] of new Map(found.map(([k, , end]) => [k, end]))) covers(named[k], end);
     if (!by.size) return;
     this.draw();
     this.dispatchEvent(new CustomEvent("found"));
@@ -431,9 +435,9 @@ export class SearchBar extends HTMLElement {
     this.shown = hit;
     this.place = { of: hit, at: hit.offset, on: true };
     this.tell();
-    if (!this.only.checked) return this.dispatchEvent(new CustomEvent("go", { detail: hit }));
-    this.most = Math.max(this.most, this.hits.all.indexOf(hit) + 1);
-    return this.draw().then(() => this.drawn?.());
+    if (this.only.checked) this.most = Math.max(this.most, this.hits.all.indexOf(hit) + 1);
+    else this.dispatchEvent(new CustomEvent("go", { detail: hit }));
+    return this.draw().then(() => this.only.checked && this.drawn?.());
   }
 
   /** Shows *hit*, and resolves once it is on the screen: quick steps would otherwise show none of their hits. */
