@@ -120,9 +120,15 @@ class Flows:
         if not isinstance(given, list) or len(given) > MOST_NAMED:
             raise Refused(400, "streams is a list of site and log")
         wanted = {stream(one, run): whole(one, "from") for one in given}
-        listed = (await self._lists.of(session.of, run, set() if others else {one.site for one in wanted})).infos
-        named = [info for info in listed if info.stream in wanted]
-        infos = named if wanted and not others else [one for one in without_copies(listed) if one not in named]
+        sites = {one.site for one in wanted}
+        if others or not 0 < len(sites) < FEW:
+            listed = (await self._lists.of(session.of, run)).infos
+        else:
+            listed = await session.of.origin.streams(run, tuple(sorted(sites)))  # a kept list may lack the latest bytes
+        if wanted and not others:
+            infos = [info for info in listed if info.stream in wanted]
+        else:
+            infos = [info for info in without_copies(listed) if info.stream not in wanted]
         limit = min(MOST, whole(asked, "limit") or LIMIT)
         search = Search(
             session.of.origin,

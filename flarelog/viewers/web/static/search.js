@@ -398,26 +398,24 @@ export class SearchBar extends HTMLElement {
     if (this.walking) return;
     this.walking = true;
     try {
-      let hit = null;
-      while (this.first || this.presses) {
+      for (let hit = null; hit || this.first || this.presses; ) {
         const direction = this.first ? 0 : Math.sign(this.presses);
-        const found = this.first ? this.begins() : this.hits.beside(this.place, direction);
-        if (found.hit === undefined) {
-          if (this.state !== "partly") break;
+        const found = this.first ? this.begins() : direction ? this.hits.beside(this.place, direction) : {};
+        if (found.hit) {
+          hit = found.hit;
+          this.first = null;
+          this.presses -= direction;
+          this.place = { of: hit, at: hit.offset, on: true };
+          if (this.presses && this.here(hit)) continue;
+        } else if (found.hit === null) [this.presses, this.first] = [0, null];
+        else if (found.direction && this.state === "partly") {
           this.turn("lacks");
           await this.looks(() => this.fill(found));
           continue;
-        }
-        this.first = null;
-        this.presses = found.hit ? this.presses - direction : 0;
-        if (!found.hit) break;
-        hit = found.hit;
-        this.place = { of: hit, at: hit.offset, on: true };
-        if (this.presses && this.here(hit)) continue;
-        await this.shows(hit);
+        } else if (!hit) break;
+        if (hit) await this.shows(hit); // meanwhile more hits may come
         hit = null;
       }
-      if (hit) await this.shows(hit);
     } finally {
       this.walking = false;
     }
