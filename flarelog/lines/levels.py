@@ -393,6 +393,11 @@ class Levels:
         self._like, self._end = b"", 0  # the shape and length of the text that set the previous line's level
 
     @property
+    def inside(self) -> bool:
+        """Whether a traceback is open that the next line may continue."""
+        return bool(self._tracebacks.open)
+
+    @property
     def within(self) -> bool:
         """Whether the last line continued a traceback."""
         return self.part is not None and self.part[1]

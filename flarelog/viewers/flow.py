@@ -103,9 +103,9 @@ class View:
 
     def reader(self, stream: StreamId, *, placed: bool = False) -> Reader:
         """A reader of *stream*. *placed*: lines are left out, and the others are merged with those of other streams."""
-        leveled = self.levels or self.blocks or self.choice.level is not None or self.ranks is not None
+        leveled = self.levels or self.choice.level is not None or self.ranks is not None
         stamps = self.stamps(stream) if self.stamps is not None else None
-        return Reader(stamps, leveled=leveled, placed=placed and self.merged)
+        return Reader(stamps, leveled=leveled, parted=self.blocks, placed=placed and self.merged)
 
     @property
     def sieve(self) -> Sieve | None:
