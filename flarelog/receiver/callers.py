@@ -67,11 +67,6 @@ class Callers:
 
     # --- workers
 
-    @property
-    def is_home(self) -> bool:
-        """Whether this process decides the states of runs."""
-        return self.workers is None or self.workers.home
-
     def elsewhere(self, context: Context, run: str, site: str) -> int | None:
         """The worker to relay a call about *site* of *run* to; None: this one."""
         if self.workers is None or isinstance(context, Passed) or self.workers.place.mine(run, site):

@@ -65,13 +65,13 @@ class Lists:
         asked: Listing | Times | Asked,
         context: Context,
         action: Action,
-        own: Callable[[str, Identity, bool], AsyncGenerator[Any, None]],
+        own: Callable[[Any, Context, str, Identity], AsyncGenerator[Any, None]],
         relayed: Callable[[Relay], Callable[..., AsyncGenerator[Any, None]]],
         *,
         together: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """The answer of *own*, which gets the peer, its identity, and whether another worker relayed the call; with
-        several workers, *relayed* adds their answers. *together*: several streams a message.
+        """The answer of *own*, which gets the peer and its identity too; with several workers, *relayed* adds their
+        answers. *together*: several streams a message.
         """
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
@@ -82,7 +82,7 @@ class Lists:
             # The worker that relayed a call has checked the policy and written the audit line.
             passed = isinstance(context, Passed)
             identity = identity_of(context) if passed else callers.guard.asks(context, action, asked.run, asked.site)
-            found = own(peer, identity, passed)
+            found = own(asked, context, peer, identity)
             if workers is not None and not passed:
                 found = relayed(workers.relay)(asked, found, context, callers.who(context))
             async with contextlib.aclosing(_together(found) if together else found) as parts:
@@ -92,14 +92,10 @@ class Lists:
 
     def streams(self, asked: Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         """The answer to List."""
-
-        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
-            return self._held(asked, peer, identity)
-
-        return self._answered(asked, context, Action.LIST, own, lambda relay: relay.list, together=asked.several)
+        return self._answered(asked, context, Action.LIST, self._held, lambda relay: relay.list, together=asked.several)
 
     async def _held(
-        self, asked: Listing, peer: str, identity: Identity
+        self, asked: Listing, context: Context, peer: str, identity: Identity
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """The stored streams that *asked* names and *identity* may list, in messages."""
         guard, streams = self._callers.guard, 0
@@ -220,20 +216,19 @@ class Lists:
 
     def timeline(self, asked: Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
         """The answer to Timeline."""
-
-        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[Sequence[Moment], None]:
-            return self._moments(asked, peer, identity, whole=not passed)
-
-        return self._answered(asked, context, Action.TIMELINE, own, lambda relay: partial(relay.each, calls.timeline))
+        return self._answered(
+            asked, context, Action.TIMELINE, self._moments, lambda relay: partial(relay.each, calls.timeline)
+        )
 
     async def _moments(
-        self, asked: Times, peer: str, identity: Identity, *, whole: bool
+        self, asked: Times, context: Context, peer: str, identity: Identity
     ) -> AsyncGenerator[Sequence[Moment], None]:
-        """The moments that *identity* may see, in messages. *whole*: with those of the run as a whole."""
+        """The moments that *identity* may see, in messages; those of the whole run only where no worker relays them."""
 
         def wanted(run: str, site: str) -> bool:
             return self._callers.guard.policy.permits(identity, Action.TIMELINE, run=run, site=site)
 
+        whole = not isinstance(context, Passed)
         if whole and not self._callers.may_see(identity, asked.run):  # a site must be in the run to see its state
             whole = site_of(identity) in await self._store.sites(asked.run)
         told = self._store.timeline(asked.run, asked.site, asked.points or POINTS, wanted)
@@ -251,12 +246,9 @@ class Lists:
 
     def findings(self, asked: Asked, context: Context) -> AsyncIterator[FoundIn | bytes]:
         """The answer to Findings."""
-
-        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[FoundIn, None]:
-            return self._troubles(asked, context, peer, identity)
-
         return self._answered(
-            asked, context, Action.FINDINGS, own, lambda relay: partial(relay.each, calls.findings, some=True)
+            *(asked, context, Action.FINDINGS, self._troubles),
+            lambda relay: partial(relay.each, calls.findings, some=True),
         )
 
     async def _troubles(

@@ -212,10 +212,6 @@ def raw_read(channel: grpc.aio.Channel) -> Any:
     return channel.unary_stream(f"/{SERVICE}/Read", request_serializer=lambda request: request.SerializeToString())
 
 
-def raw_list(channel: grpc.aio.Channel) -> Any:
-    return list_streams(channel)
-
-
 def raw_list_runs(channel: grpc.aio.Channel) -> Any:
     return channel.unary_stream(f"/{SERVICE}/ListRuns", request_serializer=encode_list_runs)
 

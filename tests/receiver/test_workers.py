@@ -151,7 +151,7 @@ def test_lists_are_put_together_in_order_and_closed() -> None:
     async def all_of(*lists: AsyncGenerator[tuple[Any, Any], None], most: int = 99) -> list[str]:
         found: list[str] = []
         parts = merged(*lists)
-        async for name in parts:
+        async for _, name in parts:
             found.append(name)
             if len(found) == most:
                 break

@@ -19,6 +19,7 @@ from flarelog.receiver.workers.place import HOME, Place
 from flarelog.security.connections import Connection
 from flarelog.security.context import Context
 from flarelog.security.guard import TokenCall
+from flarelog.stores.base import names_of
 from flarelog.wire import calls
 from flarelog.wire.codec.findings import Asked
 from flarelog.wire.codec.lists import Listing, listed
@@ -108,12 +109,9 @@ class Relay:
             call.cancel()
             await asyncio.gather(going_up, return_exceptions=True)
 
-    async def read(self, number: int, request: Any, context: Context, who: bytes) -> AsyncGenerator[bytes, None]:
+    def read(self, number: int, request: Any, context: Context, who: bytes) -> AsyncGenerator[bytes, None]:
         """The answer of worker *number* to a Read."""
-        call = calls.raw_read(self._channels[number])(request, metadata=((CALLER, who),))
-        async with contextlib.aclosing(_pieces(call, context)) as pieces:
-            async for piece in pieces:
-                yield piece
+        return _pieces(calls.raw_read(self._channels[number])(request, metadata=((CALLER, who),)), context)
 
     async def list(
         self, asked: Listing, own: AsyncGenerator[tuple[Any, int], None], context: Context, who: bytes
@@ -129,22 +127,10 @@ class Relay:
 
         each = asked._replace(several=False)  # one a message, to be merged here
 
-        async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
-            told = self._of(number, calls.raw_list, each, context, who, left_out)
-            async with contextlib.aclosing(told) as answers:
-                async for raw in answers:
-                    names = listed(raw)
-                    yield names, (names, raw)
-
-        async def here() -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
-            async with contextlib.aclosing(own) as parts:
-                async for part in parts:
-                    stream = part[0].stream
-                    names = stream.run, stream.site, stream.log
-                    yield names, (names, part)
-
+        told = (self._of(number, calls.list_streams, each, context, who, left_out) for number in others)
+        here = keyed(own, lambda part: names_of(part[0]))
         streams, latest = 0, ("", "", "")
-        async with contextlib.aclosing(merged(here(), *map(of, others))) as found:
+        async with contextlib.aclosing(merged(here, *(keyed(answers, listed) for answers in told))) as found:
             async for names, part in found:
                 streams += names != latest
                 latest = names
@@ -159,21 +145,14 @@ class Relay:
     ) -> AsyncGenerator[RunInfo, None]:
         """The totals of each run over all workers, sorted by the runs' names; *own*: those of this worker."""
 
-        async def of(number: int) -> AsyncGenerator[tuple[str, RunInfo], None]:
-            call = calls.raw_list_runs(self._channels[number])(run, metadata=((CALLER, who),))
-            async with contextlib.aclosing(_pieces(call, context)) as pieces:
-                async for raw in pieces:
-                    info = decode_run_info(raw)
-                    yield info.run, info
-
-        async def here() -> AsyncGenerator[tuple[str, RunInfo], None]:
-            async with contextlib.aclosing(own) as infos:
-                async for info in infos:
-                    yield info.run, info
+        def of(number: int) -> AsyncGenerator[tuple[str, RunInfo], None]:
+            told = self._of(number, calls.raw_list_runs, run, context, who, None)
+            return keyed(told, lambda info: info.run, decode_run_info)
 
         now: RunInfo | None = None
-        async with contextlib.aclosing(merged(here(), *map(of, sorted(self._channels)))) as found:
-            async for info in found:
+        here = keyed(own, lambda info: info.run)
+        async with contextlib.aclosing(merged(here, *map(of, sorted(self._channels)))) as found:
+            async for _, info in found:
                 if now is not None and now.run != info.run:
                     yield now
                     now = None
@@ -252,15 +231,25 @@ class Relay:
             await _abort(context, error)
 
 
-async def merged(*lists: AsyncGenerator[tuple[Any, Any], None]) -> AsyncGenerator[Any, None]:
-    """Merge *lists* of (key, value), each sorted by key; yields the values."""
+async def keyed(
+    parts: AsyncGenerator[Any, None], key: Callable[[Any], Any], decode: Callable[[Any], Any] = lambda part: part
+) -> AsyncGenerator[tuple[Any, Any], None]:
+    """(key, value) of each of *parts*, decoded."""
+    async with contextlib.aclosing(parts):
+        async for part in parts:
+            value = decode(part)
+            yield key(value), value
+
+
+async def merged(*lists: AsyncGenerator[tuple[Any, Any], None]) -> AsyncGenerator[tuple[Any, Any], None]:
+    """Merge *lists* of (key, value), each sorted by key."""
     async with contextlib.AsyncExitStack() as stack:
         for each in lists:
             stack.push_async_callback(each.aclose)
         heads = [(await anext(each, None), each) for each in lists]
         while left := [(head, each) for head, each in heads if head is not None]:
             first = min(left, key=lambda one: one[0][0])
-            yield first[0][1]
+            yield first[0]
             heads = [(await anext(each, None) if each is first[1] else head, each) for head, each in left]
 
 
