@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, NotAReceiver
+from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, NotAReceiver
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import receiver_address
@@ -83,6 +83,8 @@ class Client:
                 if raised.retry_safe:
                     say(str(raised))
                 raise raised from error
+            except TimeoutError as error:
+                raise statuses.late_answer(self.address, self._proxy) from error
             self._waited = self._answered = True
             return found
 
@@ -175,7 +177,7 @@ class Client:
             log.warning("worker %s of %s does not answer: its sites are missing here", left_out, self.address)
         return found
 
-    async def find(
+    def find(
         self,
         stream: StreamId,
         start: int = 0,
@@ -187,35 +189,17 @@ class Client:
     ) -> AsyncGenerator[Found, None]:
         """Read a stream's bytes and its marks from number *first_mark* on, each mark before the bytes behind it. Raises
         as ``read``, but makes one call and never retries. *stop*: only bytes before that offset. With *sieve* lines may
-        be left out: a piece may then begin behind the end of the one before, and be empty. An older receiver refuses a
-        sieve of many texts; the read then leaves no line out.
+        be left out: a piece may then begin behind the end of the one before, and be empty.
         """
-        came = False
-        try:
-            async with contextlib.aclosing(self._read((stream, start, follow, first_mark, sieve, stop))) as pieces:
-                async for found in pieces:
-                    came = True
-                    yield found
-        except InvalidName:
-            from flarelog.render.sieve import FEW
+        return self._read((stream, start, follow, first_mark, sieve, stop))
 
-            if came or sieve is None or len(sieve.any_of) <= FEW:
-                raise
-        else:
-            return
-        async with contextlib.aclosing(self._read((stream, start, follow, first_mark, None, stop))) as pieces:
-            async for found in pieces:
-                yield found
-
-    async def counted(
+    def counted(
         self, stream: StreamId, start: int, digest: int, stop: int
     ) -> AsyncGenerator[tuple[int, Counted | Buffer], None]:
         """Counts of a stream's lines and colours from *start* (where its digest is *digest*) to *stop*, each with its
         offset; a receiver that does not count gives bytes. Raises as ``find``.
         """
-        async with contextlib.aclosing(self._read((stream, start, False, None, None, stop, digest))) as pieces:
-            async for found in pieces:
-                yield found
+        return self._read((stream, start, False, None, None, stop, digest))
 
     async def _read(self, request: tuple[Any, ...]) -> AsyncGenerator[Any, None]:
         call = calls.read(self._channel)(request)
@@ -283,10 +267,7 @@ class Client:
                         return found
                     found.append(info)
 
-        try:
-            return await self._answer(lambda: self._newer(ask))
-        except TimeoutError as error:
-            raise statuses.late_answer(self.address, self._proxy) from error
+        return await self._answer(lambda: self._newer(ask))
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         """The events of *run* in the order of time, or with *site* those of that site and of the run as a whole.
@@ -300,10 +281,7 @@ class Client:
             return await listing.timeline(self._channel, Times(run, site, points), RUN_TIMEOUT)
 
         older = "cannot tell what happened in a run over time"
-        try:
-            return await self._answer(lambda: self._newer(ask, older))
-        except TimeoutError as error:
-            raise statuses.late_answer(self.address, self._proxy) from error
+        return await self._answer(lambda: self._newer(ask, older))
 
     async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
         """The receiver's findings in the logs of *run*, or of *site* in it, as far as the caller may read them.
@@ -314,21 +292,15 @@ class Client:
 
         from flarelog.wire.codec.findings import Asked
 
-        async def ask() -> list[FoundIn]:
-            return await listing.findings(self._channel, Asked(run, site, every), RUN_TIMEOUT)
-
-        async def newer() -> list[FoundIn] | None:
+        async def ask() -> list[FoundIn] | None:
             try:
-                return await ask()
+                return await listing.findings(self._channel, Asked(run, site, every), RUN_TIMEOUT)
             except grpc.aio.AioRpcError as error:
                 if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                     return None
                 raise
 
-        try:
-            return await self._answer(newer)
-        except TimeoutError as error:
-            raise statuses.late_answer(self.address, self._proxy) from error
+        return await self._answer(ask)
 
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
         """Remove *run*, or *site* in it; with *force* even if streams of it are open.

@@ -7,7 +7,8 @@ no stream is listed twice; the collected answers are bounded, whatever a receive
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -30,6 +31,7 @@ FIRST = 300
 MAX_LISTED = 64 << 20
 """Bytes of answers to one List: the marks in a site's journals can be as many."""
 MAX_LISTED_MARKS = 200_000
+_OVERHEAD = 200  # bytes of the decoded objects of an answer, about
 
 
 async def streams(
@@ -82,21 +84,10 @@ async def timeline(channel: grpc.aio.Channel, asked: Times, silence: float) -> l
     from flarelog.wire.codec.timeline import decode_moments  # a List never imports it
 
     found: list[Moment] = []
-    call, size = calls.timeline(channel)(asked), 0
-    try:
-        while True:
-            async with asyncio.timeout(silence):
-                raw = await call.read()
-            if raw is grpc.aio.EOF:
-                return sorted(found, key=lambda moment: moment.at)
-            size += len(raw)
-            if size > MAX_LISTED:
-                raise Malformed(
-                    f"the receiver tells of more than {MAX_LISTED >> 20} MiB of moments, the most that a reader accepts"
-                )
+    async with contextlib.aclosing(_messages(calls.timeline(channel)(asked), silence, "moments")) as messages:
+        async for raw in messages:
             found += (one for one in decode_moments(raw) if asked.site in ("", one.site) or not one.site)
-    finally:
-        call.cancel()
+    return sorted(found, key=lambda moment: moment.at)
 
 
 async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> list[FoundIn]:
@@ -107,24 +98,32 @@ async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> l
     from flarelog.wire.codec.findings import decode_found
 
     found: dict[StreamId, FoundIn] = {}
-    call, size = calls.findings(channel)(asked), 0
-    try:
-        while True:
-            async with asyncio.timeout(silence):
-                raw = await call.read()
-            if raw is grpc.aio.EOF:
-                return list(found.values())
-            size += len(raw) + 200  # an estimate of the decoded objects' overhead
-            if size > MAX_LISTED:
-                raise Malformed(
-                    f"the receiver tells of more than {MAX_LISTED >> 20} MiB of findings, the most that a reader"
-                    " accepts: ask for one site"
-                )
+    async with contextlib.aclosing(_messages(calls.findings(channel)(asked), silence, "findings")) as messages:
+        async for raw in messages:
             part = decode_found(raw)
             if part.stream.run != asked.run or asked.site not in ("", part.stream.site):
                 continue
             before = found.get(part.stream)
             found[part.stream] = part if before is None else part._replace(findings=[*before.findings, *part.findings])
+    return list(found.values())
+
+
+async def _messages(call: Any, silence: float, what: str) -> AsyncGenerator[bytes, None]:
+    """The answers of *call*, *what* of a run. Raises Malformed for more than MAX_LISTED bytes."""
+    size = 0
+    try:
+        while True:
+            async with asyncio.timeout(silence):
+                raw = await call.read()
+            if raw is grpc.aio.EOF:
+                return
+            size += len(raw) + _OVERHEAD
+            if size > MAX_LISTED:
+                raise Malformed(
+                    f"the receiver tells of more than {MAX_LISTED >> 20} MiB of {what}, the most that a reader"
+                    " accepts: ask for one site"
+                )
+            yield raw
     finally:
         call.cancel()
 
@@ -153,7 +152,7 @@ class _Listed:
                 self._heard()
                 self._size += len(raw)
                 for part, first_mark in decode_infos(raw):
-                    self._size += 200  # an estimate of the decoded objects' overhead
+                    self._size += _OVERHEAD
                     if self._size > MAX_LISTED:
                         raise Malformed(
                             f"the receiver lists more than {MAX_LISTED >> 20} MiB, the most that a reader accepts"
