@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from flarelog.delivery.fairness import FairMap, site_of
 from flarelog.errors import StoreError
@@ -45,8 +46,8 @@ class Happenings:
 
     def __init__(self, store: Store, wall: Callable[[], int]) -> None:
         self._store, self._wall = store, wall
-        self._waiting = FairMap[_Site, dict[_Key, Happening]](SITES, _owner)
-        self._faring = FairMap[_Site, _Faring](MACHINES, _owner)
+        self._waiting = FairMap[_Site, dict[_Key, Happening]](SITES, itemgetter(1))
+        self._faring = FairMap[_Site, _Faring](MACHINES, itemgetter(1))
         self.paused = FairMap[StreamId, str](REMEMBERED, site_of)  # reasons; such a stream reopens again and again
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
@@ -161,7 +162,3 @@ class Happenings:
         """Write all records that wait."""
         with contextlib.suppress(Exception):
             await self.write_all(rest=True)
-
-
-def _owner(key: _Site) -> str:
-    return key[1]

@@ -73,7 +73,7 @@ class Intake:
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: a site has one place in the queue, however many streams it sends
         self.states, self.happenings, self.missing = states, happenings, missing
-        self._grew, self._ends = grew, ends
+        self.grew, self.ends = grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._lost = set[StreamId]()  # silent streams whose producers are expected to come back
@@ -159,7 +159,7 @@ class Intake:
         if sealed:
             self.happenings.resume(stream)
         else:
-            self._grew(stream)
+            self.grew(stream)
         if not sealed and stream not in self.happenings.paused:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
@@ -254,12 +254,6 @@ class Intake:
         if is_loss(mark):
             stream, sentence = session.stream, loss_sentence(mark, session.marks)
             log.warning("%s: %s", stream, sentence, extra=each("have gaps", stream))
-
-    def grew(self, stream: StreamId) -> None:
-        self._grew(stream)
-
-    def ends(self, stream: StreamId) -> None:
-        self._ends(stream)
 
     # --- replies
 

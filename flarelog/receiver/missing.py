@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeVar
 
 from flarelog.delivery.fairness import FairMap, FairQueue, site_of
@@ -71,7 +72,7 @@ class MissingLogs:
         dropped: Callable[[StreamId], None] = lambda stream: None,
     ) -> None:
         self._store, self._lets_in = store, lets_in
-        self._of = FairMap[Key, _News](SITES, _site, dropped=self._lost)
+        self._of = FairMap[Key, _News](SITES, itemgetter(1), dropped=self._lost)
         self._size: Counter[str] = Counter()  # bytes that wait, by site
         self.outside = FairMap[StreamId, tuple[str, str]](  # the place and the reason of streams of runs without room
             OUTSIDE, site_of, OUTSIDE_EACH, lambda stream, _: dropped(stream)
@@ -254,7 +255,7 @@ class MissingLogs:
         """As ``Reader.unstored``, after writing the news, so that two readers get the same answer; with the logs of
         runs that do not exist, because the receiver has room for no more runs.
         """
-        fresh = FairQueue(_site)
+        fresh = FairQueue[Key](itemgetter(1))
         for key, news in self._of.items():
             if news.fresh and run in ("", key[0]) and wanted(*key):
                 fresh.add(key)
@@ -286,10 +287,6 @@ class MissingLogs:
 def _infos(run: str, site: str, place: str, logs: Mapping[str, str]) -> list[StreamInfo]:
     told = {key_of(one, place): (why, place) for one, why in logs.items()}
     return list(never_stored(run, site, told, lambda stream: None))
-
-
-def _site(key: Key) -> str:
-    return key[1]
 
 
 def _remember(known: dict[str, V], key: str, value: V, most: int) -> None:

@@ -85,24 +85,19 @@ class Server:
         self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
 
-        def lets_in(stream: StreamId) -> bool:
-            return self.admission.lets_in(stream)
-
-        self.missing = MissingLogs(store, lets_in, self.states.drop)
+        self.missing = MissingLogs(store, lambda stream: self.admission.lets_in(stream), self.states.drop)
 
         def asking(run: str, site: str = "") -> list[StreamId]:
             held = (*self.happenings.paused, *self.missing.outside)
             return [one for one in held if one.run == run and site in ("", one.site) and self.states.asks(one)]
 
-        def waits(run: str) -> bool:
-            return bool(asking(run))
-
-        def lost(run: str) -> bool:
-            return self.intake.lost(run)
-
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
-        runs = self.runs = Runs(store, self.bus, options, sessions, workers, is_away, self.spawn, waits, lost)
+        runs = self.runs = Runs(
+            *(store, self.bus, options, sessions, workers, is_away, self.spawn),
+            waits=lambda run: bool(asking(run)),
+            lost=lambda run: self.intake.lost(run),
+        )
         self.removals = Removals(
             store,
             runs,

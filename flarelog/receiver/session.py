@@ -88,22 +88,16 @@ class House(Protocol):
     def note(self, session: Session, mark: Mark) -> None:
         """Count a mark. Raises Full."""
 
-    def grew(self, stream: StreamId) -> None:
-        """Note that *stream* has grown."""
-
+    def grew(self, stream: StreamId) -> None: ...
     def ends(self, stream: StreamId) -> None:
         """Note that *stream* is sealed, and is about to be closed."""
 
-    def told(self, stream: StreamId, producer: bytes, news: News) -> None:
-        """Record the *news* of *producer* about *stream* and its machine."""
-
+    def told(self, stream: StreamId, producer: bytes, news: News) -> None: ...
     def is_ending(self, run: str) -> bool: ...
     def held(self, session: Session, why: str) -> bool:
         """Record that the stream is paused; returns whether to log that: a paused stream asks again and again."""
 
-    def refused(self, session: Session, why: str) -> None:
-        """Record that the log's name is refused."""
-
+    def refused(self, session: Session, why: str) -> None: ...
     async def written(self, stream: StreamId) -> None:
         """Return when all news about missing logs of the stream's site is in the store, or cannot be written."""
 

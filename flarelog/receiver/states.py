@@ -101,7 +101,7 @@ class States:
             found.linked, found.changed = False, self._clock()
             if sealed:
                 found.held = ""
-            self._remember(stream, found)
+            self._left[stream] = found
 
     def forget(self, run: str, site: str = "") -> None:
         """Forget the closed streams of *run*, or of *site* in it, which the store no longer has."""
@@ -128,15 +128,12 @@ class States:
         if found is None:
             found = _Stream(key)
             self._producers.setdefault(key, _Producer()).streams += 1
-            self._remember(stream, found)
+            self._left[stream] = found
         elif found.key != key:
             self._producers.setdefault(key, _Producer()).streams += 1
             self._let_go(found)
             found.key = key
         return found
-
-    def _remember(self, stream: StreamId, found: _Stream) -> None:
-        self._left[stream] = found
 
     def _let_go(self, found: _Stream) -> None:
         producer = self._producers[found.key]
