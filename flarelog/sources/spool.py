@@ -56,8 +56,7 @@ class Segment:
 def beside(path: str) -> str:
     """The path of the record for the segment at *path*."""
     directory, name = os.path.split(path)
-    older = _SEGMENT.fullmatch(name)
-    return os.path.join(directory, f".{older[1] if older else name}.spool")
+    return os.path.join(directory, f".{segment_of(name)}.spool")
 
 
 def segment_of(path: str) -> str:

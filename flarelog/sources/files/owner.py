@@ -299,7 +299,7 @@ class Owner:
             follows = since is not None and compare(name, age, since) > 0
             begun = name in tails and tails[name].newest is not None
             if not follows and matches and not begun:
-                follows = name in self.ledger.opened if now is None else self._came_before(name, path, found, look)
+                follows = name in self.ledger.opened if now is None else self._came_before(name, found, look)
             if follows and (not matches or directory_of(name) == directory_of(called)):
                 return name
             strays += [name] if follows else []
@@ -319,8 +319,8 @@ class Owner:
             look.now[name] = found if found is not None and found.regular else None
         return look.now[name]
 
-    def _came_before(self, name: str, path: str, found: Sight, look: Look) -> bool:
-        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: its last
+    def _came_before(self, name: str, found: Sight, look: Look) -> bool:
+        """Whether the file *found* is an older generation of the log *name*, of which nothing was sent yet: its last
         write was at most OVERLAP after the birth of the next one. Without birth times the name decides.
         """
         if found.born is None:

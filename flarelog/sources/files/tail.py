@@ -75,7 +75,7 @@ class Tail:
     newest: Newest | None = None
     endings: Endings = field(default_factory=Endings)
     failed: Exception | None = None  # an error of a look at all logs, for this log's own reader
-    _current: SourceFile | None = None
+    current: SourceFile | None = None  # the file of the next bytes
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # reported for the current file
@@ -88,7 +88,7 @@ class Tail:
 
     @property
     def activity(self) -> Activity | None:
-        return None if self._current is None else self._current.activity
+        return None if self.current is None else self.current.activity
 
     # --- reading
 
@@ -105,7 +105,7 @@ class Tail:
             self.release(now)
         ready: int | None = None
         if offset == self.end and marks == len(self.marks):
-            file = self._current
+            file = self.current
             if file is not None and file.attributes == self._attributes and not file.cut:
                 data = file.added(room, now)
                 if data:
@@ -161,7 +161,7 @@ class Tail:
             file.start_at(source)
             file.begun = False
         del self.marks[marks:], self._segments[at + 1 :]
-        self.end, self._current, self._zone = offset, None, None
+        self.end, self.current, self._zone = offset, None, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
         # Without an end, the stored bytes of the generation would be compared with the file's present bytes.
         self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
@@ -169,7 +169,7 @@ class Tail:
 
     def _read_on(self, room: int, now: float, ready: int | None) -> bytes:
         """The next bytes; *ready*: how many there are, if a look has just told."""
-        file = self._current
+        file = self.current
         if file is None:
             return b""
         length = self._available(file, now) if ready is None else ready
@@ -211,7 +211,7 @@ class Tail:
         """Update marks and current file from the file system; returns how many bytes can be read, if there is nothing
         else to report.
         """
-        file = self._current
+        file = self.current
         if file is not None:
             truncated = self._truncated(file, now)
             if truncated:
@@ -250,7 +250,7 @@ class Tail:
         """The file to read after the end of the current one: an older one that has grown, otherwise the next."""
         many = len(self.files) > MANY
         for file in self.files:
-            if file is self._current:
+            if file is self.current:
                 continue
             if file.begun:
                 if many and now - file.looked_at < LOOK_AT and not (file.around is not None and file.holds_back()):
@@ -320,11 +320,12 @@ class Tail:
         path = told_of(file.found_as) if is_cut(log_of(self.log)) else file.found_as
         # Before the generation: older readers would take it for all known attributes of the writer.
         self._tell_zone()
-        self._tell_job()
+        if self.job and not any(isinstance(mark, Generation) for mark in self.marks):
+            self.marks.append(Attributes(self.end, EMPTY_DIGEST, Attributes.job_word(self.job)))
         self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
         self._sent(file.identity, file.born)
         self._segments.append(_Segment(self.end, file, file.position))
-        self._current, file.begun, self._held_since = file, True, None
+        self.current, file.begun, self._held_since = file, True, None
         self._attributes = ""
         self._tell(file)
 
@@ -347,11 +348,6 @@ class Tail:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
             self._zone = self.zone
 
-    def _tell_job(self) -> None:
-        """Report the name of the run's job, before the first generation."""
-        if self.job and not any(isinstance(mark, Generation) for mark in self.marks):
-            self.marks.append(Attributes(self.end, EMPTY_DIGEST, Attributes.job_word(self.job)))
-
     @property
     def _may_end(self) -> bool:
         """Whether the end of the log's writer is known, or will be."""
@@ -359,8 +355,8 @@ class Tail:
 
     def _tell_ending(self, file: SourceFile | None, now: float) -> None:
         """Report how the command of *file*, or the process whose log this is, ended, once all its output was read."""
-        how, last = self.endings.due(file, self.marks, self.end), file or self._current
-        if how is not None and (last is None or last is not self._current or self._available(last, now) <= 0):
+        how, last = self.endings.due(file, self.marks, self.end), file or self.current
+        if how is not None and (last is None or last is not self.current or self._available(last, now) <= 0):
             self.marks.append(how)
 
     def _owes(self) -> bool:
@@ -376,16 +372,16 @@ class Tail:
 
     def _end_current(self, reason: str) -> None:
         self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
-        self._current = None
+        self.current = None
 
     def _truncated(self, file: SourceFile, now: float) -> bool:
         """Whether *file* was truncated or rewritten since it was read; such a file is begun anew."""
         changes = rewritten(file, now)
-        if file is self._current:
+        if file is self.current:
             self._gap(file)
         if not changes:
             return False
-        if file is self._current:
+        if file is self.current:
             self._end_current("truncated")
         self._segments = [changed(old, gone=True) if old.file is file else old for old in self._segments]
         size = file.seen
@@ -492,11 +488,11 @@ class Tail:
         )
         if quiet and file.lay_down():
             self.files.remove(file)
-            self._current = None
+            self.current = None
             self._segments.clear()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
-        if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
+        if file is self.current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
         if file.spool or file.stop is not None:  # the spooler has begun a later segment; or the rest is another run's
             return True
@@ -552,11 +548,6 @@ class Tail:
         self.endings.taken = takes
 
     @property
-    def current(self) -> SourceFile | None:
-        """The file of the next bytes."""
-        return self._current
-
-    @property
     def urgent(self) -> bool:
         """Whether time alone will bring progress soon: a rotated file holds up its successor, for example."""
         return self._held_since is not None or any(file.urgent for file in self.files)
@@ -577,7 +568,7 @@ class Tail:
             file.close()
         self.files.clear()
         self._segments.clear()
-        self._current = None
+        self.current = None
 
     def unread(self, *, look: bool = True) -> int:
         """The number of unread bytes in the open files; without *look*, as of the latest look at each."""
@@ -605,7 +596,7 @@ class Tail:
             why = f"{lost} bytes were acknowledged, are lost at the receiver, and cannot be read again"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         self._segments.clear()
-        self._current = None
+        self.current = None
         pieces = shipped(info)
         nuls = nul_runs(info, pieces)
         last = next(reversed(pieces.values()), None)
@@ -636,7 +627,7 @@ class Tail:
                 if first:
                     file.masked(settled.matches, settled.bytes)
                 if piece is last and piece.closed is None and settled.goes_on:
-                    self._current = file
+                    self.current = file
                     self._attributes = file.attributes = _told(info.marks)
                     self._segments.append(_Segment(self.end, file, file.position))
                 if file.spool and piece is last:

@@ -136,7 +136,10 @@ class Segments:
 
     def _pass_over(self, pipe: int) -> int:
         if not self.shared.gone:
-            return self._to_copy(pipe)
+            self._await_copy(COPIED)
+            data = _read(pipe, COPIED)
+            self._skip(memoryview(data))
+            return len(data)
         if self._null < 0:
             self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -148,13 +151,6 @@ class Segments:
         self.shared.taken += count
         self.shared.lost += count
         return count
-
-    def _to_copy(self, pipe: int) -> int:
-        """Give the bytes of *pipe* to the copier without spooling them."""
-        self._await_copy(COPIED)
-        data = _read(pipe, COPIED)
-        self._skip(memoryview(data))
-        return len(data)
 
     def _await_copy(self, count: int) -> None:
         """Raise Awaited while the copier is about to make room for *count* bytes that are not spooled."""
