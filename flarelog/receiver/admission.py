@@ -63,12 +63,13 @@ class Admission:
         else:
             await self._admit(opened.stream)
 
-    async def admit_elsewhere(self, stream: StreamId) -> None:
-        """Admit a stream that another worker opens. Raises Refused."""
+    async def admit_elsewhere(self, *names: str) -> list[str]:
+        """Admit the stream *names* that another worker opens; returns the code and the sentence of a refusal."""
         try:
-            await self._admit(stream)
+            await self._admit(StreamId(*names))
         except FlarelogError as error:
-            raise Refused(code_of(error), str(error)) from error
+            return [code_of(error).name, str(error)]
+        return []
 
     async def _admit(self, stream: StreamId) -> None:
         run = stream.run

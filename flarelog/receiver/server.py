@@ -201,9 +201,10 @@ class Server:
         def known() -> dict[str, str]:
             return {run: state.value for run, state in self.runs.states.items()}
 
-        handlers, removals = self._handlers(workers.meet), self.removals
-        admit, join = self.admission.admit_elsewhere, self.runs.left
-        await workers.start(handlers, admit, join, removals.hold, removals.let_go, removals.waits, known)
+        removals = self.removals
+        answers = {"Admit": self.admission.admit_elsewhere, "Join": self.runs.left}
+        answers |= {"Hold": removals.hold, "LetGo": removals.let_go, "Waits": removals.waits}
+        await workers.start(self._handlers(workers.meet), answers, known)
         if not workers.home:
             self.spawn(learn())
 

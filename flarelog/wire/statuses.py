@@ -42,6 +42,8 @@ _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     Unavailable: grpc.StatusCode.UNAVAILABLE,
 }
 
+_ERRORS = {_STATUS[kind]: kind for kind in (InvalidName, NotFound, InUse, NotAuthenticated, NotAllowed, Unreadable)}
+
 
 def status_of(error: FlarelogError) -> grpc.StatusCode:
     """The gRPC status that reports *error* to the peer."""
@@ -56,18 +58,10 @@ def error_of(error: grpc.RpcError, address: str, proxy: str = "") -> FlarelogErr
     if _HTTP.fullmatch(details) or _RESET.fullmatch(details):  # gRPC derived the status: the receiver has set none
         return CannotConnect(_no_connection(address, details, proxy)[0])
     match status:
-        case grpc.StatusCode.NOT_FOUND:
-            return NotFound(details)
-        case grpc.StatusCode.PERMISSION_DENIED:
-            return NotAllowed(f"{address} refuses: {details}")
-        case grpc.StatusCode.UNAUTHENTICATED:
-            return NotAuthenticated(f"{address} refuses: {details}")
-        case grpc.StatusCode.INVALID_ARGUMENT:
-            return InvalidName(details)
-        case grpc.StatusCode.FAILED_PRECONDITION:
-            return InUse(details)
-        case grpc.StatusCode.DATA_LOSS:
-            return Unreadable(details)
+        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+            return _ERRORS[status](f"{address} refuses: {details}")
+        case _ if status in _ERRORS:
+            return _ERRORS[status](details)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return late_answer(address, proxy)
         case grpc.StatusCode.UNIMPLEMENTED:

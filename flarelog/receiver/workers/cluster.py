@@ -45,27 +45,15 @@ class Workers:
     async def start(
         self,
         handlers: Sequence[Any],
-        admit: Callable[[StreamId], Awaitable[None]],
-        join: Callable[[str, float], Awaitable[bool]],
-        hold: Callable[[str, str, bool], Awaitable[int]],
-        let_go: Callable[[str, str, bool, bool], Awaitable[None]],
-        waits: Callable[[str, str], Awaitable[bool]],
+        answers: Mapping[str, Callable[..., Awaitable[Any]]],
         runs: Callable[[], Mapping[str, str]],
     ) -> None:
-        """Serve the other workers, and return when all of them do. *handlers*: of relayed calls; *admit*: admits a
-        stream or raises Refused; *join*: waits until no stream of a run is open; *hold* and *let_go*: called before and
-        after a run is removed; *waits*: whether a worker remembers logs of a run that the store does not have; *runs*:
-        the states of the known runs.
+        """Serve the other workers, and return when all of them do. *handlers*: of relayed calls; *answers*: the methods
+        that answer ``admit``, ``join``, ``hold``, ``waits`` and ``let_go`` of the other workers; *runs*: the states of
+        the known runs.
 
         Raises InvalidOption if the sockets cannot be created, CannotConnect if the other workers do not start.
         """
-
-        async def admitted(*names: str) -> list[str]:
-            try:
-                await admit(StreamId(*names))
-            except Refused as refused:
-                return [refused.code.name, str(refused)]
-            return []
 
         async def told(raw: bytes, context: Context) -> AsyncIterator[bytes]:
             queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
@@ -84,14 +72,8 @@ class Workers:
 
             return grpc.unary_unary_rpc_method_handler(answer)
 
-        own: dict[str, Any] = {
-            "Admit": asked(admitted),
-            "Join": asked(join),
-            "Hold": asked(hold),
-            "LetGo": asked(let_go),
-            "Waits": asked(waits),
-            "Runs": grpc.unary_stream_rpc_method_handler(told),
-        }
+        own: dict[str, Any] = {method: asked(work) for method, work in answers.items()}
+        own["Runs"] = grpc.unary_stream_rpc_method_handler(told)
         self._server = service.server(4 * MAX_WORKERS, local=True)
         self._server.add_generic_rpc_handlers((*handlers, grpc.method_handlers_generic_handler(_SERVICE, own)))
         try:

@@ -173,7 +173,7 @@ def _holds(file: SourceFile, length: int, crc: int) -> bool:
         return True
     size, whole = os.fstat(file.fd).st_size if file.fd >= 0 else 0, file.whole()
     unread = size and (whole is None or size != whole[0])
-    return bool(unread) and size & _MODULO == length and file.digest(size) == crc
+    return bool(unread) and size & _MODULO == length and file.crc(0, size) == crc
 
 
 def _unpacked(file: SourceFile, size: int, beginning: int) -> tuple[int, int] | None:

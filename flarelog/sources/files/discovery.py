@@ -59,13 +59,13 @@ class Discovery:
     troubles: Troubles = field(default_factory=Troubles)
     began: int | None = None  # when this process began to look for logs, in ns since the epoch; None: unknown
     held_up: bool = False  # very many files wait for the receiver's record
-    _stored: Stored = field(default_factory=Stored)
+    stored: Stored = field(default_factory=Stored)
     _copies: Copies = field(default_factory=Copies)
-    _ledger: Ledger = field(init=False)
-    _walk: Walk = field(init=False)
+    ledger: Ledger = field(init=False)
+    walk: Walk = field(init=False)
     _owner: Owner = field(init=False)
     _descriptors: Descriptors = field(init=False)
-    _strangers: Strangers = field(init=False)
+    strangers: Strangers = field(init=False)
     _adoption: Adoption = field(init=False)
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were listed
     _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # the counts of files that are gone
@@ -76,24 +76,24 @@ class Discovery:
 
     def __post_init__(self) -> None:
         options = self.options
-        self._ledger = Ledger(Links(options.root), zone=options.zone, job=options.job, stored=options.stored)
-        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles, self.options.goes)
-        self._owner = Owner(self.options, self._ledger, self.troubles.tell, self.began)
-        self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
-        self._strangers = Strangers(
-            self.options, self._ledger, self._owner, self._copies, self._descriptors, self.troubles, self._unread
+        self.ledger = Ledger(Links(options.root), zone=options.zone, job=options.job, stored=options.stored)
+        self.walk = Walk(self.options.root, self.watch, self.ledger.links, self.troubles, self.options.goes)
+        self._owner = Owner(self.options, self.ledger, self.troubles.tell, self.began)
+        self._descriptors = Descriptors(self.walk, self.ledger, self.options.rules())
+        self.strangers = Strangers(
+            self.options, self.ledger, self._owner, self._copies, self._descriptors, self.troubles, self._unread
         )
-        self._adoption = Adoption(self._walk, self._ledger, self._owner, self._copies, self._stored, self._descriptors)
+        self._adoption = Adoption(self.walk, self.ledger, self._owner, self._copies, self.stored, self._descriptors)
 
     @property
     def tails(self) -> dict[str, Tail]:
         """The logs by name."""
-        return self._ledger.tails
+        return self.ledger.tails
 
     @property
     def remembered(self) -> dict[str, tuple[str, int]]:
         """By identity: the file's log, and the offset where its reading began; an earlier process's files too."""
-        return self._ledger.remembered
+        return self.ledger.remembered
 
     @property
     def waiting(self) -> set[str]:
@@ -103,30 +103,21 @@ class Discovery:
     @property
     def passing(self) -> bool:
         """Whether there are new links, so that ``apply`` is due soon even without a change."""
-        return bool(self._strangers.passing.links)
-
-    @property
-    def draining(self) -> bool:
-        return self._ledger.draining
-
-    @property
-    def root_missing(self) -> bool:
-        """Whether the root was missing at the last look."""
-        return self._walk.root_missing
+        return bool(self.strangers.passing.links)
 
     # --- looking
 
     def apply(self, changes: list[Change], now: float) -> set[str]:
         """Apply the reported changes, and further reports that have arrived by now."""
         touched, dirty = self._note(changes)
-        touched |= self._settle(dirty, now) | self._strangers.name_links(Look(), now)
+        touched |= self._settle(dirty, now) | self.strangers.name_links(Look(), now)
         if dirty:
             self._ask_for_writers(now)
         return touched
 
     def look(self, now: float) -> set[str]:
         """Look at everything, because a watch misses and cannot see some changes."""
-        if self.held_up and self._stored.still_due(now):
+        if self.held_up and self.stored.still_due(now):
             return set()
         touched = self._look_everywhere(now)
         self._ask_for_writers(now)
@@ -168,8 +159,8 @@ class Discovery:
 
     def _look_everywhere(self, now: float) -> set[str]:
         look = Look()
-        self._stored.over.clear()
-        self._ledger.links.forget_gone()
+        self.stored.over.clear()
+        self.ledger.links.forget_gone()
         self._owner.left_out.clear()
         touched = self._scan(now, None, look) | self._settle(set(), now)
         if self._resumed:
@@ -213,7 +204,7 @@ class Discovery:
             more = self.watch.ready()
             if more is not None and not more:
                 break
-            written, dirty = self._note(more) if more is not None else (set(), set(self._walk.directories))
+            written, dirty = self._note(more) if more is not None else (set(), set(self.walk.directories))
             touched |= written
             self._unread |= dirty
         return touched
@@ -222,10 +213,10 @@ class Discovery:
         """The logs that *changes* report as written, and the directories in which names came or went."""
         touched: set[str] = set()
         dirty: set[str] = set()
-        ledger, links = self._ledger, self._ledger.links
-        passing = self._strangers.passing
+        ledger, links = self.ledger, self.ledger.links
+        passing = self.strangers.passing
         for change in changes:
-            directory = self._walk.relative[change.directory]
+            directory = self.walk.relative[change.directory]
             if change.what is What.SHIFTED:
                 ledger.unsure("" if directory == "." else f"{directory}/", numbered=True)
                 dirty.add(directory)
@@ -248,9 +239,9 @@ class Discovery:
                     dirty.add(directory)
                 continue
             if change.what in (What.DELETED, What.MOVED_FROM):
-                if path in self._walk.directories:
+                if path in self.walk.directories:
                     ledger.unsure(f"{path}/")
-                self._walk.lost(path)
+                self.walk.lost(path)
                 if path not in ledger.tails:
                     links.drop(path)  # later reports about the link's old target belong to another link
             dirty.add(directory)
@@ -261,20 +252,20 @@ class Discovery:
         home = self._descriptors.home
         if self.options.goes and (home is None or home.left()):
             self._descriptors.home = Home.at(self.options.root)
-        self._ledger.moved.clear()
+        self.ledger.moved.clear()
         left, grown = self._list(only, look)
         # Every rename that the listing shows is reported by now, and later renames bring another look.
         touched = self._hear()
         for tail, file, path in grown:
             self._descriptors.rise(tail, file, path)
             touched.add(tail.log)
-        self.held_up = self._stored.awaited(len(look.strangers), now)
+        self.held_up = self.stored.awaited(len(look.strangers), now)
         if self.held_up:
             return touched
-        for path in [path for path, found in left.items() if found.born is None and self._ledger.has_inode(found)]:
+        for path in [path for path, found in left.items() if found.born is None and self.ledger.has_inode(found)]:
             known = self._opened_as(path)
             if known is not None:
-                self._ledger.move(known[1], path)  # a file's present path decides the order of generations
+                self.ledger.move(known[1], path)  # a file's present path decides the order of generations
                 look.aside[known[1]] = path
                 if known[1].fd < 0 and known[1].rest != (left[path].size, left[path].modified):
                     self._descriptors.rise(*known, path)
@@ -285,28 +276,28 @@ class Discovery:
             # Without birth times only names tell an order, and only the names of one listing.
             moving = {p for p, s in look.strangers.items() if s.born is None and directory_of(p) in self._unread}
             look.strangers = {path: found for path, found in look.strangers.items() if path not in moving}
-        touched |= self._strangers.meet_all(look, now)
+        touched |= self.strangers.meet_all(look, now)
         if only is None:
             # A file that has gone no longer waits.
             self.waiting.intersection_update(look.strangers.keys() | {path for _, _, path in grown})
-            closed, paths = self._ledger.renames.closed, self._ledger.paths
+            closed, paths = self.ledger.renames.closed, self.ledger.paths
             closed -= {path for path in closed if path not in look.born and path not in paths}
             if len(self._owner.passed) > 2 * len(left) + SPARE:
                 self._owner.passed.clear()  # most of the paths are gone; the rest is judged again
         touched |= self._place_all(look, everywhere=only is None)
         for log in self._refused & self.tails.keys():
             touched |= self._adoption.rename(self.tails[log])
-        if self.troubles and not self._walk.root_missing:
+        if self.troubles and not self.walk.root_missing:
             self.troubles.forget_gone(self.options.root, None if only is None else look.scanned)
-        self._strangers.started = True
+        self.strangers.started = True
         return touched
 
     def _list(self, only: set[str] | None, look: Look) -> tuple[dict[str, Sight], list[tuple[Tail, SourceFile, str]]]:
         """List directories: the files that match no log's name, and the files at rest that look different."""
         left: dict[str, Sight] = {}
         grown: list[tuple[Tail, SourceFile, str]] = []
-        ledger, origins, matches = self._ledger, self._ledger.renames.origins, self._owner.matches
-        listed = self._walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths, self._closed_to)
+        ledger, origins, matches = self.ledger, self.ledger.renames.origins, self._owner.matches
+        listed = self.walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths, self._closed_to)
         for path, found, is_link in listed:
             wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))
             if wanted:
@@ -320,7 +311,7 @@ class Discovery:
             else:
                 known = ledger.recognised(path, found)
                 if known is None:
-                    holder = self._stored.holder(found) if wanted else None
+                    holder = self.stored.holder(found) if wanted else None
                     if holder is None:
                         (look.strangers if wanted else left)[path] = found
                         look.links |= {path} if wanted and is_link else set()
@@ -349,7 +340,7 @@ class Discovery:
     def _place_all(self, look: Look, *, everywhere: bool) -> set[str]:
         """Record the path of each known file in *look*; returns the logs of files that have gone."""
         touched: set[str] = set()
-        ledger = self._ledger
+        ledger = self.ledger
         moved = set[SourceFile]() if look.last else ledger.moved  # the reports are younger than this listing
         for tail, file in ledger.known.values():
             paths = look.seen.get(file)
@@ -394,7 +385,7 @@ class Discovery:
     def _opened_as(self, path: str) -> Known | None:
         """The known file at *path*, identified by its descriptor."""
         with contextlib.suppress(OSError), SourceFile.open(self.options.root, path, 0.0) as file:
-            return self._ledger.known.get(file.identity) or self._ledger.found_again(file, path)
+            return self.ledger.known.get(file.identity) or self.ledger.found_again(file, path)
         return None
 
     def _revisit(self, look: Look) -> set[str]:
@@ -402,7 +393,7 @@ class Discovery:
         written to, such as the old target of a link.
         """
         touched: set[str] = set()
-        for key, (tail, file) in list(self._ledger.known.items()):
+        for key, (tail, file) in list(self.ledger.known.items()):
             if file.fd >= 0 or file in look.seen or file in look.aside:
                 continue
             with contextlib.suppress(OSError):
@@ -414,31 +405,23 @@ class Discovery:
                     continue
             if self.waiting:
                 continue  # a file that waits for a descriptor may be one of the missing files
-            self._ledger.forget(file)
+            self.ledger.forget(file)
             if isinstance(file, RedactedFile):
                 self._masked[key] = tail, (file.matches, file.hidden)
             self._copies.gone.update(file.wholes())
             self.remembered.pop(key, None)
         return touched
 
-    def meet_waiting(self, now: float) -> set[str]:
-        """While draining: open waiting files as descriptors allow; returns their logs."""
-        return self._strangers.meet_waiting(now)
-
     # --- the receiver's record
-
-    def await_record(self, soon: bool) -> None:
-        """Say whether the receiver's record comes *soon*; until then very many new files stay closed."""
-        self._stored.due = soon
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         """Apply the receiver's whole record; once, before anything is sent."""
         self._store(streams)
-        self._ledger.opened = {info.stream.path for info in streams if not (info.sealed or in_order(info))}
+        self.ledger.opened = {info.stream.path for info in streams if not (info.sealed or in_order(info))}
         self.look(now)
         self._adoption.adopt(streams)
         self.resume(streams, now)
-        self._ledger.opened.clear()
+        self.ledger.opened.clear()
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
         """Bring the logs in line with the receiver's record of them, before anything is sent."""
@@ -453,7 +436,7 @@ class Discovery:
 
     def _store(self, streams: list[StreamInfo]) -> bool:
         """Store the record; returns whether a file that was skipped, because the receiver had it, must be read now."""
-        return self._stored.learn([] if self._descriptors.rules else streams)
+        return self.stored.learn([] if self._descriptors.rules else streams)
 
     def refuse(self, log: str) -> None:
         """Handle the receiver's refusal of *log*: under other names its files belong to other logs."""
@@ -466,8 +449,8 @@ class Discovery:
         """Look one last time; from now on read only the available bytes."""
         self._copies.closing = True
         touched = self._look_everywhere(now)
-        self._ledger.draining = True
-        self._strangers.drain()
+        self.ledger.draining = True
+        self.strangers.drain()
         for tail in self.tails.values():
             tail.drain(now)
         return touched | set(self.tails)
@@ -476,7 +459,7 @@ class Discovery:
         """Identity: (log, offset where its reading began), for each known file; the content of a checkpoint."""
         if self.held_up:
             return dict(self.remembered)
-        held = (*self._ledger.known, *self._stored.identities())
+        held = (*self.ledger.known, *self.stored.identities())
         found = {key: self.remembered[key] for key in held if key in self.remembered}
         return {key: start for key, start in found.items() if start[0] not in self._refused} if self._refused else found
 
@@ -486,7 +469,7 @@ class Discovery:
         """
         if not self._descriptors.rules:
             return None
-        known = self._ledger.known
+        known = self.ledger.known
         files = [file for tail, file in known.values() if tail is log]
         counts = [(file.matches, file.hidden) for file in files if isinstance(file, RedactedFile)]
         # A file that came back counts with its present figures.
@@ -496,5 +479,5 @@ class Discovery:
     def close(self) -> None:
         for tail in self.tails.values():
             tail.close()
-        self._strangers.passing.close()
+        self.strangers.passing.close()
         self.watch.close()

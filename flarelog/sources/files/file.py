@@ -443,10 +443,6 @@ class SourceFile:
         whole = self.whole()
         return self.former if whole is None else (*self.former, whole)
 
-    def digest(self, size: int) -> int:
-        """CRC-32 of the first *size* bytes as they are now; -1 if there are fewer."""
-        return self.crc(0, size)
-
     def crc(self, begin: int, end: int) -> int:
         """CRC-32 of the file's bytes from *begin* to *end*; -1 if there are fewer."""
         crc = 0

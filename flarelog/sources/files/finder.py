@@ -52,7 +52,7 @@ class Files:
         began = max(process_started_ns(), time.time_ns() - EARLIER)
         openers = written if sees_all() else None
         self.discovery = Discovery(wanted, watch or best_watch(), openers=openers, began=began)
-        self.discovery.await_record(True)
+        self.discovery.stored.due = True
         self._wanted, self._checkpoint, self._ranks = wanted, checkpoint, ranks
         self._exit: Exit | None = None
         if checkpoint is not None:
@@ -68,7 +68,7 @@ class Files:
 
     @property
     def missing(self) -> str:
-        return f"the root {self._wanted.root}" if self.discovery.root_missing and not self.logs else ""
+        return f"the root {self._wanted.root}" if self.discovery.walk.root_missing and not self.logs else ""
 
     @property
     def waiting(self) -> int:
@@ -93,7 +93,7 @@ class Files:
                     used = time.thread_time()
                     touched |= discovery.look(now)
                     looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
-                    if discovery.root_missing:
+                    if discovery.walk.root_missing:
                         every = ROOT_POLL
                     elif discovery.held_up:
                         every = watch.slow_poll
@@ -124,7 +124,7 @@ class Files:
         self.discovery.refuse(log)
 
     def expect_no_record(self) -> None:
-        self.discovery.await_record(False)
+        self.discovery.stored.due = False
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         streams = self._found(streams)
@@ -157,7 +157,7 @@ class Files:
     def drain(self, now: float) -> set[str]:
         """Look once more; a repeated call opens waiting files as descriptors allow."""
         discovery = self.discovery
-        touched = discovery.meet_waiting(now) if discovery.draining else discovery.drain(now)
+        touched = discovery.strangers.meet_waiting(now) if discovery.ledger.draining else discovery.drain(now)
         for tail in self.logs.values():
             tail.endings.said = self._exit
         return touched

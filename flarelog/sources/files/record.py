@@ -222,7 +222,7 @@ def alike(info: StreamInfo, recorded: Collection[str], files: Iterable[SourceFil
             longer, later = status.st_size > held.length, status.st_mtime_ns > (piece.closed_at + 1) * 1_000_000
             if piece.closed in WHOLE and (longer or later):
                 continue
-            if file.digest(held.length) == held.digest:
+            if file.crc(0, held.length) == held.digest:
                 found[held.identity] = file.identity
                 left.remove(file)
                 break

@@ -36,7 +36,7 @@ class _Whole(NamedTuple):
 class Stored:
     """The generations that the receiver holds whole, by its latest record."""
 
-    due: bool = False  # the first record is still to come
+    due: bool = False  # the first record comes soon; until then very many new files stay closed
     over: set[_Key] = field(default_factory=set)  # of files that were seen and skipped
     _wholes: dict[_Key, _Whole] = field(default_factory=dict)
     _until: float = math.inf  # the deadline of the wait for the record

@@ -48,10 +48,34 @@ def start(
     told, tell = os.pipe2(os.O_CLOEXEC)
     own_group = terminal or not os.isatty(0)
     hears_of_children = hear_of_children()
+
+    def become() -> None:
+        if terminal:
+            os.setsid()
+            fcntl.ioctl(out, termios.TIOCSCTTY, 0)
+        elif own_group:
+            os.setpgid(0, 0)
+        # Each descriptor may have the number that the other needs.
+        own_out, own_err = (fcntl.fcntl(fd, fcntl.F_DUPFD, 3) for fd in (out, err))
+        if typed:
+            os.dup2(own_out, 0)
+        os.dup2(own_out, 1)
+        os.dup2(own_err, 2)
+        os.close(own_out)
+        os.close(own_err)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
+            signal.signal(number, signal.SIG_DFL)
+        if not hears_of_children:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        if callable(signal.getsignal(signal.SIGINT)):  # Python's handler would turn a pending Ctrl-C into an exception
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.execvpe(command[0], list(command), dict(env))  # noqa: S606  it is what is asked for
+
     pid = os.fork()
     if pid == 0:
         try:
-            _become(command, env, out, err, mask, terminal, typed, own_group, hears_of_children)
+            become()
         except OSError as error:
             os.write(tell, struct.pack("i", error.errno or errno.EIO))
         finally:
@@ -87,40 +111,6 @@ def advice(trouble: OSError, env: Mapping[str, str]) -> str:
             if b"\0" not in file.read(256):
                 return f": begin the script with #!/bin/sh, or run sh {shlex.quote(path)}"
     return ""
-
-
-def _become(
-    command: Sequence[str],
-    env: Mapping[str, str],
-    out: int,
-    err: int,
-    mask: set[int],
-    terminal: bool,
-    typed: bool,
-    own_group: bool,
-    hears_of_children: bool,
-) -> None:
-    if terminal:
-        os.setsid()
-        fcntl.ioctl(out, termios.TIOCSCTTY, 0)
-    elif own_group:
-        os.setpgid(0, 0)
-    # Each descriptor may have the number that the other needs.
-    out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD, 3) for fd in (out, err))
-    if typed:
-        os.dup2(out, 0)
-    os.dup2(out, 1)
-    os.dup2(err, 2)
-    os.close(out)
-    os.close(err)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores both
-        signal.signal(number, signal.SIG_DFL)
-    if not hears_of_children:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    if callable(signal.getsignal(signal.SIGINT)):  # Python's handler would turn a pending Ctrl-C into an exception
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    os.execvpe(command[0], list(command), dict(env))  # noqa: S606  it is what is asked for
 
 
 def hear_of_children() -> bool:

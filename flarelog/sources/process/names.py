@@ -149,7 +149,7 @@ class _Claim:
 
     logs: tuple[str, ...]
     apart: bool
-    name: str | None = None  # as requested, without a number; None: an older version's
+    name: str | None = None  # as requested, without a number
 
 
 def _key(log: str) -> str:
@@ -180,7 +180,7 @@ def _write(lock: int, claim: _Claim) -> None:
 
 
 def _claim(path: str) -> _Claim:
-    """The content of the lock at *path*; empty for an older version's."""
+    """The content of the lock at *path*; empty if it cannot be read."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError), _opened(path) as file:
         said = json.loads(file.read(_MOST))
         return _Claim(tuple(map(str, said["logs"])), bool(said["apart"]), said.get("name"))

@@ -103,7 +103,7 @@ def test_while_a_log_waits_to_go_on_it_is_not_drained(scarce: Site) -> None:
     for tail in scarce.discovery.tails.values():
         if tail is not held[0]:
             tail.lay_down()
-    scarce.discovery.meet_waiting(scarce.now)
+    scarce.discovery.strangers.meet_waiting(scarce.now)
     scarce.settle()
     assert scarce.content(name) == b"one\ntwo\n"
     assert held[0].drained(scarce.now)
@@ -143,5 +143,5 @@ def test_a_log_is_not_drained_while_its_latest_generation_waits_for_a_descriptor
         for tail in scarce.discovery.tails.values():
             if tail.drained(scarce.now):
                 tail.lay_down()
-        scarce.discovery.meet_waiting(scarce.now)
+        scarce.discovery.strangers.meet_waiting(scarce.now)
     assert [scarce.content(name) for name in ("a", "b", "c")] == [b"one\ntwo\nthree\n"] * 3

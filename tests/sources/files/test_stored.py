@@ -174,7 +174,7 @@ def crowd(tmp_path: Path) -> Iterator[Site]:
 
 def test_very_many_files_wait_for_the_record(crowd: Site, opened: list[str]) -> None:
     crowd.discovery.remembered["1:2:3"] = "log.txt", 7
-    crowd.discovery.await_record(True)
+    crowd.discovery.stored.due = True
     crowd.look()
     assert (opened, crowd.discovery.held_up) == ([], True)
     assert crowd.discovery.starts() == {"1:2:3": ("log.txt", 7)}  # files that were not looked at stay in it
@@ -191,12 +191,12 @@ def test_few_do_not(site: Site, opened: list[str]) -> None:
 @pytest.mark.parametrize("why", ["late", "away"])
 def test_nor_do_they_wait_for_ever(crowd: Site, opened: list[str], why: str) -> None:
     """A file that is deleted while there is no receiver can only be sent by a sidecar that has it open."""
-    crowd.discovery.await_record(True)
+    crowd.discovery.stored.due = True
     crowd.look()
     if why == "late":
         crowd.now += PATIENCE
     else:
-        crowd.discovery.await_record(False)
+        crowd.discovery.stored.due = False
     crowd.look()
     assert len(opened) == CROWD + 1
     for number in range(CROWD, 0, -1):
@@ -210,7 +210,7 @@ def test_what_was_old_when_the_sidecar_started_is_so_though_it_waited(tmp_path: 
     site = Site(tmp_path, include=("*.log",), start_at="end")
     for number in range(CROWD + 1):
         site.append(f"{number}.log", b"old\n")
-    site.discovery.await_record(True)
+    site.discovery.stored.due = True
     site.look()
     site.discovery.learn([], site.now)
     site.append("0.log", b"new\n")

@@ -1158,8 +1158,8 @@ def test_a_receiver_that_lost_bytes_gets_them_again_from_files_with_new_names(
     for other in (4, 3, 2, 1):
         site.rename(f"a.log.{other}", f"a.log.{other + 3}")
     if not known:
-        for key in [key for key, (_, file) in site.discovery._ledger.known.items() if file.fd < 0]:
-            site.discovery._ledger.forget(site.discovery._ledger.known[key][1])
+        for key in [key for key, (_, file) in site.discovery.ledger.known.items() if file.fd < 0]:
+            site.discovery.ledger.forget(site.discovery.ledger.known[key][1])
     everything = site.content("a.log")
     site.stored["a.log"] = early
     site.settle()

@@ -43,7 +43,7 @@ def test_a_root_that_is_closed_is_waited_for(make_site: Sites, mode: int) -> Non
         for then in (mode, 0o700):
             site.root.chmod(then)
             site.settle()
-            missing.append(site.discovery.root_missing)
+            missing.append(site.discovery.walk.root_missing)
     assert missing == [True, False]
     assert site.content("a.log") == b"a\n"
 

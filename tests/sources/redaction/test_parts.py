@@ -70,7 +70,7 @@ class Spooled:
             for name in list(self.site.discovery.tails):
                 self.site.arrive(name)
         assert all(tail.drained(self.site.now) for tail in self.site.discovery.tails.values())
-        self.site.discovery._ledger.draining = False  # a next drain is that of another sidecar
+        self.site.discovery.ledger.draining = False  # a next drain is that of another sidecar
 
     def close(self) -> None:
         self.segments.close()
