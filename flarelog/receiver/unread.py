@@ -21,14 +21,14 @@ from flarelog.model import (
     is_unread,
     unnamed,
 )
-from flarelog.names import log_name, log_of_peer
+from flarelog.names import log_of_peer
 
 
 def told(news: News, health: Health) -> tuple[Health, dict[str, str]]:
     """*health*, from *news*, with its ``unread`` in the store's sentences; and the unreadable files, by the names of
     their logs, with reasons.
     """
-    known = _known(news, health)
+    known = _known(news)
     others = [one for one in health.unread if CANNOT_BE_READ not in one and CANNOT_BE_LISTED not in one]
     sentences = (f"{name.rstrip('/')} {why}" for name, why in known.items())
     said = [*(one for one in sentences if len(one) <= LONGEST_REASON), *others][:UNREAD]  # only those that fit uncut
@@ -42,25 +42,14 @@ def names_any(news: News) -> bool:
     """Whether *news* name an unreadable file. Nothing but the first name is encoded, because the producer may not be
     admitted yet.
     """
-    return news.health is not None and (news.more > 0 or any(_named(_known(news, news.health))))
+    return news.health is not None and (news.more > 0 or any(_named(_known(news))))
 
 
-def _known(news: News, health: Health) -> dict[str, str]:
-    return {name: why for name, why in news.unread if is_unread(why)} or dict(_of_older(health))
+def _known(news: News) -> dict[str, str]:
+    return {name: why for name, why in news.unread if is_unread(why)}
 
 
 def _named(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for path, why in known.items():
         with suppress(InvalidName):
             yield f"{log_of_peer(path.rstrip('/'))}{'/' if path.endswith('/') else ''}", why
-
-
-def _of_older(health: Health) -> Iterator[tuple[str, str]]:
-    """The unreadable files that an older producer reports; the names in its sentences are valid for a log."""
-    for sentence in health.unread:
-        for kind, behind in ((CANNOT_BE_READ, ""), (CANNOT_BE_LISTED, "/")):
-            path, known, why = sentence.partition(kind)
-            if known:
-                with suppress(InvalidName):  # the name is invalid for a log
-                    yield f"{log_name(path)}{behind}", f"{known.lstrip()}{why}"
-                break

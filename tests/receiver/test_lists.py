@@ -64,10 +64,10 @@ def test_a_log_that_the_receiver_refuses_to_open_is_told_until_it_is_stored(tmp_
 
 
 def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Path) -> None:
-    unread = ("b.log cannot be read: Permission denied", "../x cannot be read: Permission denied", "something else")
+    unread = (("b.log", WHY), ("../x", WHY), ("c.log", "something else"))
 
     async def act(server: Server) -> None:
-        said = News(0, 0, health=Health(unread=unread))
+        said = News(0, 0, health=Health(), unread=unread)
         await pushed(server, OPEN, CHUNK)
         for _ in range(2):
             server.intake.told(OPEN.stream, OPEN.producer, said)
@@ -206,7 +206,7 @@ def test_a_log_that_cannot_be_read_and_was_opened_to_say_so_is_told_once(tmp_pat
 
 
 def told(*logs: str, place: str = "here", whole: bool = True) -> News:
-    return News(0, 0, health=Health(unread=tuple(f"{log} {WHY}" for log in logs)), place=place, whole=whole)
+    return News(0, 0, health=Health(), place=place, whole=whole, unread=tuple((log, WHY) for log in logs))
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,10 @@ def told(*logs: str, place: str = "here", whole: bool = True) -> News:
         pytest.param([told("a.log"), told(place="there")], "a", id="another-sidecar-does-not-know-them"),
         pytest.param([told("a.log"), told(whole=False)], "a", id="more-than-are-named"),
         pytest.param([told("a.log"), told(), told("a.log", whole=False)], "a", id="again-among-more-than-are-named"),
-        pytest.param([told("a.log"), told(place="")], "a", id="an-older-sidecar"),
-        pytest.param([told("a.log", place=""), told("a.log"), told()], "", id="an-older-sidecar-and-then-a-newer-one"),
+        pytest.param([told("a.log"), told(place="")], "a", id="a-sidecar-without-a-place"),
+        pytest.param(
+            [told("a.log", place=""), told("a.log"), told()], "", id="a-sidecar-without-a-place-and-then-one-with-it"
+        ),
     ],
 )
 @pytest.mark.parametrize("restarts", [False, True], ids=["one-receiver", "a-receiver-that-restarts-each-time"])

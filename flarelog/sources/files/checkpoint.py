@@ -29,19 +29,16 @@ Starts = dict[str, tuple[str, int]]
 
 class Checkpoint:
     """One file in *directory*, ``RUN.SITE.DIGEST.json``, for the logs that *site* sends of *run* to *receiver*,
-    replaced as a whole. Earlier versions had one for all receivers, ``RUN.SITE.json``, read where the new one is
-    missing.
+    replaced as a whole.
 
     Raises NotAllowed when the directory cannot be made.
     """
 
     def __init__(self, directory: str, run: str, site: str, receiver: str) -> None:
-        name, self._before = f"{run_name(run)}.{site_name(site)}", f"{run}/{site}"
-        self._owner = f"{self._before} to {receiver}"
+        name, self._owner = f"{run_name(run)}.{site_name(site)}", f"{run}/{site} to {receiver}"
         # The names alone tell neither receivers apart nor a.b of c from a of b.c, and may be too long together.
         digest = hashlib.blake2b(self._owner.encode(), digest_size=6).hexdigest()
         self.path = Path(directory) / f"{name[:_LONGEST]}.{digest}.json"
-        self._earlier = Path(directory) / f"{name}.json"
         self._saved: Starts | None = None
         try:
             make_directory(directory)
@@ -50,25 +47,20 @@ class Checkpoint:
 
     def load(self) -> Starts:
         """The saved state; empty, with a warning, when it is invalid."""
-        found = self._load(self.path, self._owner)
-        return found if found is not None else self._load(self._earlier, self._before) or {}
-
-    def _load(self, path: Path, owner: str) -> Starts | None:
-        """The state in the file at *path*; None without a file."""
         try:
-            raw = contents(path, MAX_FILE)[1]
+            raw = contents(self.path, MAX_FILE)[1]
         except OSError:
-            return None
+            return {}
         try:
             checksum, _, body = raw.partition(b" ")
             if int(checksum, 16) != extend(0, body):
                 raise ValueError("its checksum is wrong")
             state = json.loads(body)
-            if state["version"] != VERSION or state["owner"] != owner:
+            if state["version"] != VERSION or state["owner"] != self._owner:
                 raise ValueError("it belongs to another version, run, site or receiver")
             return {str(key): (_path(name), _offset(start)) for key, (name, start) in state["files"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("the state %s is ignored: %s; the receiver tells what it holds", path, error)
+            log.warning("the state %s is ignored: %s; the receiver tells what it holds", self.path, error)
             return {}
 
     def save(self, starts: Starts) -> None:

@@ -499,7 +499,7 @@ def test_a_root_that_is_missing_is_said_once_and_waited_for(tmp_path: Path, capl
     site.look()
     site.look()
     assert len(caplog.records) == 1
-    assert site.discovery.root_missing
+    assert site.discovery.walk.root_missing
     site.append("a.log", b"one\n")
     site.settle()
     assert site.content("a.log") == b"one\n"
@@ -586,18 +586,6 @@ def test_each_receiver_each_run_and_each_site_has_a_checkpoint_of_its_own(tmp_pa
         Checkpoint(str(tmp_path), run, site, receiver).save({"1:2:3": (f"{n}.log", n)})
     for n, (run, site, receiver) in enumerate(names):
         assert Checkpoint(str(tmp_path), run, site, receiver).load() == {"1:2:3": (f"{n}.log", n)}
-
-
-def test_the_checkpoint_of_an_earlier_version_is_read_until_there_is_a_newer_one(tmp_path: Path) -> None:
-    body = b'{"version": 1, "owner": "run/site", "files": {"1:2:3": ["a.log", 7]}}'
-    (tmp_path / "run.site.json").write_bytes(whole(body))
-    first, second = (Checkpoint(str(tmp_path), "run", "site", receiver) for receiver in ("r:1", "r:2"))
-    assert first.load() == second.load() == {"1:2:3": ("a.log", 7)}
-    first.save({"1:2:3": ("a.log", 7), "4:5:6": ("b.log", 0)})
-    assert first.load() == {"1:2:3": ("a.log", 7), "4:5:6": ("b.log", 0)}
-    assert second.load() == {"1:2:3": ("a.log", 7)}
-    first.save({})
-    assert first.load() == {}
 
 
 def test_a_file_that_went_away_may_come_back_under_a_name_that_is_no_log_s(tmp_path: Path) -> None:
