@@ -18,7 +18,9 @@ from typing import Any
 from flarelog.checksum import extend
 from flarelog.model import Chunk, Code, Open, Reply, StreamId
 from flarelog.wire import calls
+from flarelog.wire.codec.base import SERVICE
 from flarelog.wire.codec.push import encode_request
+from flarelog.wire.codec.replies import decode_reply
 
 LOG = "log.txt"
 WINDOW = 4 << 20  # unacknowledged bytes, at most, even if the receiver grants more
@@ -29,7 +31,7 @@ async def opened(receiver: str, site: str, moves: int) -> Any:
     """Open the site's stream, and return its call."""
     while True:
         channel = calls.channel(receiver, None)
-        call = calls.push_singly(channel)()
+        call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
         await call.write(encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
         if not (await call.read()).elsewhere:
             return call

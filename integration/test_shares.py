@@ -25,8 +25,9 @@ from flarelog.names import MAX_PARTS
 from flarelog.security.tls import Tls
 from flarelog.stores.local import journal
 from flarelog.wire import calls
-from flarelog.wire.codec.base import MAJOR
+from flarelog.wire.codec.base import MAJOR, SERVICE
 from flarelog.wire.codec.push import encode_request
+from flarelog.wire.codec.replies import decode_reply
 from integration.harness.places import LOG, PATIENCE, RUN, Place, Receiver, append, lines
 from tests.certificates import Authority
 
@@ -61,7 +62,8 @@ async def connected(receiver: Receiver, tls: Tls | None = None) -> AsyncIterator
 
 async def opened(channel: grpc.aio.Channel, streams: Sequence[StreamId], producer: bytes = b"x" * 16) -> list[Reply]:
     """The first reply to each of *streams*, all opened in one call at once; accepted ones are left again."""
-    call, replies = calls.push_singly(channel)(), dict[int, Reply]()
+    call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
+    replies = dict[int, Reply]()
     reading = asyncio.ensure_future(call.read())  # before the first write: gRPC drops replies that no read waits for
     # A receiver at its limit of calls answers and ends this one before it reads.
     with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
@@ -165,7 +167,7 @@ def test_what_a_site_makes_is_limited_with_a_sentence_each(place: Place) -> None
             found = []
             for log in ("a.log", "1/2/b.log", "1/2/3/4/5/c.log", "1/2/3/c.log", "d.log", "a.log", "/".join("x" * 17)):
                 raw: Any = encode_request(Open(StreamId(RUN, "evil", "NAME"), b"x" * 16, 0, MAJOR, ""), 1)
-                call = calls.push_singly(channel)()
+                call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
                 await call.write(_renamed(raw, log))
                 found.append(await call.read())
                 call.cancel()
@@ -239,7 +241,7 @@ def test_a_name_in_a_certificate_that_the_policy_does_not_use_counts_for_nothing
         async with connected(federation.receiver, evil) as mine, connected(federation.receiver, honest) as theirs:
             begun = []
             for number in range(3):
-                call = calls.push_singly(mine)()
+                call: Any = mine.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
                 stream = StreamId(RUN, "evil", f"{number}.log")
                 await call.write(encode_request(Open(stream, b"x" * 16, 0, MAJOR, "test"), 1))
                 assert (await call.read()).code is Code.OK

@@ -153,7 +153,7 @@ def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place
 
 
 async def _pushed(channel: grpc.aio.Channel, site: str, log: str, moves: int = 0) -> Reply:
-    call = calls.push_singly(channel)()
+    call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
     await call.write(encode_request(Open(StreamId(RUN, site, log), os.urandom(16), moves=moves), 1))
     reply = await call.read()
     assert isinstance(reply, Reply)

@@ -116,13 +116,6 @@ def push(channel: grpc.aio.Channel) -> Any:
     return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=replies_or_malformed)
 
 
-def push_singly(channel: grpc.aio.Channel) -> Any:
-    """As ``push``, for a producer that has not set Open.several: it returns one Reply at a time."""
-    from flarelog.wire.codec.replies import decode_reply
-
-    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)
-
-
 def read(channel: grpc.aio.Channel) -> Any:
     from flarelog.wire.codec.reads import decode_piece, encode_read
 
