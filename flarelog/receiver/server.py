@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from flarelog.bus import Bus
@@ -202,8 +202,13 @@ class Server:
             return {run: state.value for run, state in self.runs.states.items()}
 
         removals = self.removals
-        answers = {"Admit": self.admission.admit_elsewhere, "Join": self.runs.left}
-        answers |= {"Hold": removals.hold, "LetGo": removals.let_go, "Waits": removals.waits}
+        answers: dict[str, Callable[..., Awaitable[Any]]] = {
+            "Admit": self.admission.admit_elsewhere,
+            "Join": self.runs.left,
+            "Hold": removals.hold,
+            "LetGo": removals.let_go,
+            "Waits": removals.waits,
+        }
         await workers.start(self._handlers(workers.meet), answers, known)
         if not workers.home:
             self.spawn(learn())

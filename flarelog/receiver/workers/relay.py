@@ -60,16 +60,13 @@ def understood(said: bytes) -> tuple[Identity, str, Connection | None]:
         name: tuple(value) if isinstance(value, list) else value for name, value in found["identity"].items()
     }
     about["role"] = Role(about["role"]) if about["role"] else None
-    return Identity(**about), found["peer"], _connection(found["peer"], found.get("shown"))
+    peer, connection = found["peer"], None
+    if "shown" in found:
+        from flarelog.security.certificate import Presented
 
-
-def _connection(peer: str, shown: Any) -> Connection | None:
-    if shown is None:
-        return None
-    from flarelog.security.certificate import Presented
-
-    pem, chain, since = shown
-    return Connection(peer, Presented(pem.encode("latin-1"), chain.encode("latin-1")), since)
+        pem, chain, since = found["shown"]
+        connection = Connection(peer, Presented(pem.encode("latin-1"), chain.encode("latin-1")), since)
+    return Identity(**about), peer, connection
 
 
 class Relay:

@@ -58,10 +58,15 @@ def writes(process: str, names: set[str]) -> Iterable[Inode]:
             name = os.path.basename(os.readlink(path)).removesuffix(" (deleted)")
             if name not in names:
                 continue
-            with open(f"{process}/fdinfo/{descriptor}", "rb") as file:
-                flags = next(int(line.split()[1], 8) for line in file if line.startswith(b"flags:"))
-            if flags & os.O_ACCMODE != os.O_RDONLY:
+            if may_write(process, descriptor):
                 status = os.stat(path)
                 yield status.st_dev, status.st_ino
         except (OSError, StopIteration, ValueError, IndexError):
             continue
+
+
+def may_write(process: str, descriptor: str) -> bool:
+    """Whether *process* has *descriptor* open for writing. Raises OSError, StopIteration, ValueError, IndexError."""
+    with open(f"{process}/fdinfo/{descriptor}", "rb") as file:
+        flags = next(int(line.split()[1], 8) for line in file if line.startswith(b"flags:"))
+    return flags & os.O_ACCMODE != os.O_RDONLY

@@ -315,17 +315,14 @@ class Guard:
 
     def _stopped(self, pid: int, number: int) -> None:
         if pid == self._pid:
-            self._stop_too(number)
+            # Stop with the command, if the stop came through this process or from the terminal of both.
+            if number in STOPS and os.getpid() != 1 and (self._stopping or not self._own_group):
+                self._stopping = False
+                os.kill(os.getpid(), signal.SIGSTOP)
         elif pid == self._spooler or (pid in self._copiers and self._status is not None):
             os.kill(pid, signal.SIGCONT)
         elif self._sending is not None:
             self._sending.stopped(pid)
-
-    def _stop_too(self, number: int) -> None:
-        """Stop with the command, if the stop came through this process or from the terminal of both."""
-        if number in STOPS and os.getpid() != 1 and (self._stopping or not self._own_group):
-            self._stopping = False
-            os.kill(os.getpid(), signal.SIGSTOP)
 
     # --- the loop
 
@@ -404,7 +401,10 @@ class Guard:
                 os.kill(self._spooler, signal.SIGTERM)
                 self._watch(lambda: not self._spooler, time.monotonic() + linger)
                 left = False
-        self._write_down()
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                if self._exit is not None:
+                    stream.segments.end(self._exit)
         if not left:
             self._watch(lambda: not self._copiers)
         if (sending := self._sending) is not None:
@@ -441,13 +441,6 @@ class Guard:
                 if not sending.stored:
                     return
             sending.close()
-
-    def _write_down(self) -> None:
-        """Record beside each log how the command ended."""
-        for stream in self._streams:
-            with contextlib.suppress(OSError):
-                if self._exit is not None:
-                    stream.segments.end(self._exit)
 
     def _name_command(self) -> None:
         """Record beside each log which process the command is, because its sidecar reports on that process."""

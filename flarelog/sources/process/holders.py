@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
+from flarelog.sources.files.openers import may_write
 from flarelog.text import legible
 
 MOST = 5  # processes that a message names
@@ -30,14 +31,8 @@ def _holds(pid: str, number: str, ends: set[tuple[int, int]]) -> bool:
         is_pipe = (name := os.readlink(path)).startswith("pipe:")
         if is_pipe or name.startswith("/dev/pts/"):
             found = os.stat(path)
-            return (found.st_dev, found.st_ino) in ends and not (is_pipe and _reads(pid, number))
+            return (found.st_dev, found.st_ino) in ends and (not is_pipe or may_write(f"/proc/{pid}", number))
     return False
-
-
-def _reads(pid: str, number: str) -> bool:
-    with open(f"/proc/{pid}/fdinfo/{number}") as told:
-        flags = next(line for line in told if line.startswith("flags:"))
-    return int(flags.split()[1], 8) & os.O_ACCMODE == os.O_RDONLY
 
 
 def _called(pid: str) -> str:
