@@ -31,6 +31,8 @@ NAMED_UNREAD = 100  # unreadable logs that a producer names beside its health; t
 CANNOT_BE_LISTED = " cannot be listed: "  # between the name of a directory and the reason
 REST = ".unread"  # appended to a log's name for readers, where its bytes are stored only in part
 OTHERS = "*"  # stands for unreadable files without a name
+WHOLE = "/"  # stands for all logs of a site whose directory the store cannot read
+IN_STORE = "cannot be read in the store: "  # begins the reason why the store cannot read what it holds
 _DIGITS = 10  # digits of their count
 CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in a sidecar's message
 REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
@@ -427,7 +429,7 @@ class StreamInfo:
     grown: int = field(default=0, compare=False)  # its latest bytes became durable
     ended: int = field(default=0, compare=False)  # it was sealed
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at the times that were asked for; empty: unknown
-    unstored: str = ""  # why no byte of the log was ever stored: the entry is no stream and cannot be read
+    unstored: str = ""  # why no byte was ever stored, or why the store cannot read the log: the entry is no stream
     about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
     unread_rest: str = field(default="", compare=False)  # why its site cannot read its rest; see ``with_rests``
 
@@ -443,8 +445,13 @@ class StreamInfo:
 
     @property
     def is_unread(self) -> bool:
-        """Whether no byte of the log was ever stored because its site cannot read it."""
-        return is_unread(self.unstored)
+        """Whether the log's site cannot read it, or the store."""
+        return is_unread(self.unstored) or self.is_unreadable
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the store cannot read its files of the log."""
+        return self.unstored.startswith(IN_STORE)
 
     @property
     def rest_of(self) -> StreamId | None:
@@ -456,6 +463,8 @@ class StreamInfo:
     @property
     def name(self) -> str:
         """What the entry is about, for people: a log, a directory with "/" at its end, or OTHERS."""
+        if self.about == WHOLE:
+            return "its logs"
         return shown(self.about) if self.about else self.stream.name
 
     @property

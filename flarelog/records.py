@@ -89,7 +89,7 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
 
 
 def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
-    """A sentence per site and reason for logs that were never stored; logs that the site cannot read are left out."""
+    """A sentence per site and reason for logs that were never stored; logs that cannot be read are left out."""
     logs: dict[tuple[str, str, Reason], list[StreamInfo]] = {}
     for info in found:
         if info.unstored and not info.is_unread:

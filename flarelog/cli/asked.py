@@ -120,7 +120,7 @@ class Asked:
         """The exit code after *reading*: 1 if a log could not be read; 6 or 7 if --exit-status was given and a log is
         incomplete; else *otherwise*.
         """
-        if reading.unread:
+        if reading.unreadable:
             return FAILED
         return (self.shown.exit_status and exit_code(map(completeness, reading.selected))) or otherwise
 

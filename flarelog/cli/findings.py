@@ -160,11 +160,11 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     if not found:
         if reading.readable or not reading.unread:
             say(f"flarelog: {nothing(run, [*reading.readable, *reading.unstored])}")
-        return FAILED if reading.unread else NOT_FOUND
+        return FAILED if reading.unreadable else NOT_FOUND
     if options.output == "json":
         for each in found:
             click.echo(json.dumps(finding_record(each), ensure_ascii=True))
-        return FAILED if reading.unread else OK
+        return FAILED if reading.unreadable else OK
     for line in _table(found):
         click.echo(line)
     if more:
@@ -173,7 +173,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     missing = [*reading.infos, *reading.unstored]
     for sentence in (*_first_sentences(first, place.words), *few_missing(missing)):
         say(f"flarelog: {sentence}")
-    return FAILED if reading.unread else OK
+    return FAILED if reading.unreadable else OK
 
 
 def _first_sentences(first: First | None, place: Sequence[str]) -> Iterator[str]:

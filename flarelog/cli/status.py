@@ -373,7 +373,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             shown = looking.result()
             if in_place:
                 asked = replace(asked, columns=terminal_size().columns)
-            ended = all(present(info).phase in (Phase.ENDED, Phase.UNSTORED) for info in shown.streams)
+            ended = all(present(info).phase in (Phase.ENDED, Phase.UNSTORED, Phase.UNREAD) for info in shown.streams)
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
         except (CannotConnect, TimedOut, NotFound) as error:  # retry after each

@@ -41,7 +41,7 @@ async def look(
         from flarelog.stores import choose  # asking a receiver needs no store
 
         kept = choose.reader(store)
-        found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted)]
+        found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted, unreadable=unstored)]
         found += await kept.unstored(run_id, wanted) if unstored else ()
     if run_id and not found and not sites:
         from flarelog.viewers.missing import said, without  # needed after a mistake only

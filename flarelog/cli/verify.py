@@ -45,7 +45,8 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
 
     The output shows the first offset that differs, without --source the range in which it lies, and what a log lacks.
     Exit code 1 means that a log differs, that its journal is damaged or another log's, or
-    that something in the store, such as a link or a file without a journal, is not a log and was left out.
+    that something in the store cannot be read, or, such as a link or a file without a journal, is not a log and was
+    left out.
     Otherwise exit code 3 means that no log could be compared with --source, 6 that bytes of a log are lost or the end
     of a generation was not seen, and 7 that a log has no receipt, or that nothing of it was stored.
 
@@ -70,7 +71,8 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
             click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
     for sentence in (*unvouched, *unstored_sentences(unstored), *unread(unstored)):
         click.echo(sentence, err=as_json)
-    if unvouched or left_out or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
+    unreadable = any(info.is_unreadable for info in unstored)
+    if unvouched or left_out or unreadable or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
         sys.exit(FAILED)
     full = [verdict for verdict in verdicts if verdict.length]
     if source and full and all(verdict.alone for verdict in full):
@@ -101,10 +103,11 @@ async def _verify(
     def wanted(_: str, site: str) -> bool:
         return not sites or any_of(sites, site)
 
-    held = [info async for info in store.list(f"{run_id}/" if run_id else "", wanted=wanted)]
-    streams = [info.stream for info in held]
+    held = [info async for info in store.list(f"{run_id}/" if run_id else "", wanted=wanted, unreadable=True)]
+    streams = [info.stream for info in held if not info.unstored]
     stored = {info.stream for info in held if info.committed}
-    unstored = [info for info in await store.unstored(run_id, wanted) if info.stream not in stored]
+    unstored = [info for info in held if info.unstored]
+    unstored += [info for info in await store.unstored(run_id, wanted) if info.stream not in stored]
     runs = [run_id] if run_id else await origin.runs()
     unvouched = [each for one in runs if not sites for each in await store.strangers(one) if each not in store.left_out]
     if not (streams or unvouched or unstored):

@@ -153,12 +153,14 @@ class Receiver(Embedded):
             return Found("the receiver is not started")
 
         async def ask() -> Found:
-            held = [info async for info in self._store.list(f"{run}/{site}/")]
-            for info in with_rests([*held, *await self._store.unstored(run)]):
+            held = [info async for info in self._store.list(f"{run}/{site}/", unreadable=True)]
+            found = with_rests([*held, *await self._store.unstored(run)])
+            for info in found:
                 if info.stream == stream and not info.unstored:
                     why = missing(standing(replace(info, state=server.states.of(stream))))
                     return Found(why, self.address, info.committed, info.begun, info.ended)
-            return Found("nothing of it has come", self.address)
+            unreadable = (f"{info.name} {info.unstored}" for info in found if info.is_unreadable)
+            return Found(next(unreadable, "nothing of it has come"), self.address)
 
         return background.call(ask(), MARGIN)
 

@@ -105,11 +105,14 @@ class Lists:
 
         prefix = f"{asked.run}/" if asked.run else ""
         prefix += f"{asked.site}/" if asked.run and asked.site else ""
+        whole = asked.unstored and not (asked.within or asked.one_a_site)
         if asked.within:
             held = self._grown(asked, wanted)
         else:
-            held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
-        if asked.unstored and not (asked.within or asked.one_a_site):
+            held = self._store.list(
+                prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted, unreadable=whole
+            )
+        if whole:
             async with self._records.one(peer):
                 others = await self._missing.unstored(asked.run, wanted)
             held = among(held, [one for one in others if names_of(one) > asked.after])
@@ -193,7 +196,7 @@ class Lists:
             def wanted(run: str, site: str) -> bool:
                 return self._callers.may_see(identity, run, site)
 
-            held = self._store.list(f"{run}/" if run else "", wanted=wanted)
+            held = self._store.list(f"{run}/" if run else "", wanted=wanted, unreadable=True)
             async with self._records.one(peer):
                 others = await self._missing.unstored(run, wanted)
             every = among(held, others)

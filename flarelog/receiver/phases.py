@@ -26,6 +26,7 @@ class Phase(enum.StrEnum):
     IDLE = "idle"  # quiet, and its idle processes have nothing to do, or write another log
     PAUSED = "paused"  # the receiver has told the producer to wait
     UNSTORED = "not stored"  # no byte was ever stored
+    UNREAD = "unreadable"  # the store cannot read it
     OPEN = "open"  # not ended; without a receiver, no more is known
     ENDED = "ended"
 
@@ -53,6 +54,8 @@ def present(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
     state = info.state or State()
     if info.sealed:
         return Standing(Phase.ENDED, why="receipt")
+    if info.is_unreadable:
+        return Standing(Phase.UNREAD, why=info.unstored)
     if info.unstored:
         return Standing(Phase.PAUSED, why=state.held) if state.held else Standing(Phase.UNSTORED, why=info.unstored)
     if state.linked is None:
@@ -106,7 +109,7 @@ _MISSING = {
 
 def missing(one: Standing) -> str:
     """Why the log is not complete, or its rest cannot be had now; empty: it is, or it can, as far as is known."""
-    why = one.why if one.phase in (Phase.PAUSED, Phase.UNSTORED) else _MISSING.get(one.phase, "")
+    why = one.why if one.phase in (Phase.PAUSED, Phase.UNSTORED, Phase.UNREAD) else _MISSING.get(one.phase, "")
     return "; ".join(filter(None, (why, one.incomplete)))
 
 

@@ -35,6 +35,8 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import (
+    IN_STORE,
+    LONGEST_REASON,
     MAX_OFFSET,
     OTHERS,
     REST,
@@ -182,11 +184,11 @@ class Reader(Protocol):
     left_out: set[str]  # a sentence for each skipped entry: something in the store that is not flarelog's
 
     async def last_offset(self, stream: StreamId) -> int | None:
-        """The committed offset of *stream*; None (which is not 0) if there is no such stream."""
+        """The committed offset of *stream*; None (which is not 0) if there is no such stream. Raises Unreadable."""
 
     def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncGenerator[tuple[int, bytes], None]:
         """Committed bytes from *start* on, with their offsets, in order. With *follow*: until the stream is sealed
-        and read to its end. Raises NotFound: also while it follows, when the stream is removed.
+        and read to its end. Raises Unreadable, and NotFound: also while it follows, when the stream is removed.
         """
 
     def growth(
@@ -197,7 +199,9 @@ class Reader(Protocol):
         """
 
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
-        """The committed marks of *stream* from number *first* on; empty if there is no such stream."""
+        """The committed marks of *stream* from number *first* on; empty if there is no such stream. Raises
+        Unreadable.
+        """
 
     def list(
         self,
@@ -206,11 +210,14 @@ class Reader(Protocol):
         one_a_site: bool = False,
         after: tuple[str, str, str] = ("", "", ""),
         wanted: Callable[[str, str], bool] = lambda run, site: True,
+        unreadable: bool = False,
     ) -> AsyncGenerator[StreamInfo, None]:
         """The streams whose ``run/site/log`` begins with *prefix*, sorted by run, site and log.
 
         *one_a_site*: only the first stream of each site. *after*: only streams behind this run, site and log.
-        *wanted*: whether to list a site of a run; the store reads no stream of other sites.
+        *wanted*: whether to list a site of a run; the store reads no stream of other sites. *unreadable*: with an
+        entry, which is no stream, for each log and each directory that the store cannot read
+        (``StreamInfo.is_unreadable``); otherwise files without permission are omitted, and other errors are raised.
         """
 
     async def unstored(
@@ -392,6 +399,15 @@ Told = tuple[str, str]
 
 def key_of(what: str, place: str) -> Told:
     return what, place if what == OTHERS else ""
+
+
+UNNAMED = REST.lstrip(".")
+"""The log's name in an entry that is about no log."""
+
+
+def entry_of(stream: StreamId, why: str, about: str = "") -> StreamInfo:
+    """The entry for a log, or for what it is *about*, that the store cannot read."""
+    return StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=f"{IN_STORE}{why}"[:LONGEST_REASON], about=about)
 
 
 def never_stored(

@@ -16,6 +16,15 @@ def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable
     return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
 
 
+def reason(error: OSError) -> str:
+    """Why something in the store cannot be read. Raises Full: without descriptors nothing can be read, and the store
+    must not look damaged.
+    """
+    if error.errno in _NO_ROOM:
+        raise meaning(error, f"{error.filename} could not be read") from error
+    return os.strerror(error.errno or 0)
+
+
 def unless_gone(error: OSError) -> None:
     """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, or not permitted.
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from typing import Any
 
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lines.merge import ByTime
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import Buffer, Mark, StreamId
@@ -49,7 +49,7 @@ class Batch:
         infos = await self._reading.listed()
         if not infos:
             if why := never_stored(self._reading.unstored):
-                raise NotFound(why)
+                raise Unreadable(why) if self._reading.unreadable else NotFound(why)
             raise await absent(self._reading.origin, self._reading.selection)
         if all(info.sealed and self._reading.beyond(info) for info in infos):
             raise NotFound("; ".join(self._reading.beyond(info) for info in infos))

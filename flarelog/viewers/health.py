@@ -87,7 +87,7 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
-    """A sentence for each file at a site that its sidecar cannot read; files without a name come last."""
+    """A sentence for each file that its site, or the store, cannot read; files without a name come last."""
     return [*_named(infos), *unreadable(map(_kept, _unnamed(infos)), infos)]
 
 

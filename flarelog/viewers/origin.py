@@ -217,7 +217,7 @@ class StoreOrigin:
 
         found: list[StreamInfo] = []
         there = await self._store.unstored(run, wanted) if unstored else ()
-        async for info in among(self._store.list(f"{run}/", wanted=wanted), there):
+        async for info in among(self._store.list(f"{run}/", wanted=wanted, unreadable=unstored), there):
             found.append(info)
             if so_far is not None and len(found) % _TOLD == 0:
                 await so_far(found)
@@ -246,7 +246,7 @@ class StoreOrigin:
         from flarelog.stores.base import among, totals
 
         found = {name: RunInfo(name, record.state.value) for name, record in (await self._store.runs(run)).items()}
-        held = among(self._store.list(f"{run}/" if run else ""), await self._store.unstored(run))
+        held = among(self._store.list(f"{run}/" if run else "", unreadable=True), await self._store.unstored(run))
         async with aclosing(held) as streams, aclosing(totals(streams)) as infos:
             async for info in infos:
                 if info.run in found:

@@ -153,6 +153,13 @@ class Reading:
         return [info for info in self.infos if info.stream not in self.unread]
 
     @property
+    def unreadable(self) -> list[str]:
+        """A sentence for each log that the origin cannot read, and for each directory."""
+        from flarelog.viewers.health import unread  # needs no time before the first line
+
+        return [*self.unread.values(), *unread([info for info in self.unstored if info.is_unreadable])]
+
+    @property
     def replaced(self) -> int:
         """The number of pieces that are not UTF-8 and were replaced."""
         return sum(each.flow.replaced for each in self.streams.values())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from flarelog import globs
-from flarelog.model import OTHERS, StreamId, StreamInfo
+from flarelog.model import OTHERS, WHOLE, StreamId, StreamInfo
 from flarelog.names import path_of
 from flarelog.repeats import copies
 from flarelog.values import frozen
@@ -61,7 +61,7 @@ class Selection:
         site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
         if (rest := info.rest_of) is not None:
             return self.has(rest)
-        below = "" if info.about == OTHERS else info.about
+        below = "" if info.about in (OTHERS, WHOLE) else info.about
         if self.starts_alone:
             return any(log.startswith(below) for log in starts)
         wanted = not self.logs or any(_may_begin(log, path_of(below)) for log in self.logs)

@@ -36,7 +36,7 @@ class Stands(enum.StrEnum):
     FAILED = "failed"  # a command that wrote it failed
     GAP = "gap"
     UNSEEN = "incomplete"  # bytes are missing without a gap, or may be
-    UNREAD = "unreadable"  # by the reader itself
+    UNREAD = "unreadable"  # by the reader or the store
     UNSTORED = "not stored"
     CLOSED = "no receipt"
     SILENT = "silent"
@@ -59,7 +59,7 @@ _OF_PHASE = {phase: Stands.CLOSED if phase is Phase.ENDED else Stands(phase.valu
 CALM = frozenset(WORST[_ORDER[Stands.LIVE] :])
 _LASTING = frozenset((*WORST[: _ORDER[Stands.SILENT]], Stands.COMPLETE))  # whatever the receiver sees now
 _WITH_REASON = frozenset(
-    (Stands.UNSTORED, Stands.PAUSED, Stands.HUNG, Stands.GONE, Stands.BUSY, Stands.WAITING, Stands.IDLE)
+    (Stands.UNREAD, Stands.UNSTORED, Stands.PAUSED, Stands.HUNG, Stands.GONE, Stands.BUSY, Stands.WAITING, Stands.IDLE)
 )
 
 

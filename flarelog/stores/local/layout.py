@@ -29,7 +29,7 @@ from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
 from flarelog.stores.directory import Directory, link
-from flarelog.stores.full import unless_gone
+from flarelog.stores.full import meaning, unless_gone
 from flarelog.text import legible, several
 
 log = logging.getLogger(__name__)
@@ -87,11 +87,15 @@ class Layout:
 
     # --- listing
 
-    def streams(self, run: str, site: str, behind: str = "") -> Sequence[StreamId]:
-        """The streams of *site* in *run* with a journal and a name behind *behind*, sorted by name."""
+    def streams(
+        self, run: str, site: str, behind: str = "", trouble: Callable[[OSError], None] = unless_gone
+    ) -> Sequence[StreamId]:
+        """The streams of *site* in *run* with a journal and a name behind *behind*, sorted by name. *trouble*: called
+        for each directory that cannot be listed.
+        """
         base = f"{self.root}/{run}/{site}"
         names, found = [], []
-        for directory, below, files in os.walk(base, onerror=unless_gone):
+        for directory, below, files in os.walk(base, onerror=trouble):
             for name in below:
                 if os.path.islink(path := os.path.join(directory, name)):
                     self.leave_out(link(Path(path)))
@@ -109,8 +113,12 @@ class Layout:
                     self.leave_out(Unavailable(f"{run}/{site}/{name} is hidden: {error}; move it up"))
         return found
 
-    def names(self, *parts: str, only: str | None = None) -> Sequence[str]:
-        """The names of the directories below *parts*; with *only*, that name alone, if it exists."""
+    def names(
+        self, *parts: str, only: str | None = None, trouble: Callable[[OSError], None] = unless_gone
+    ) -> Sequence[str]:
+        """The names of the directories below *parts*; with *only*, that name alone, if it exists. *trouble*: called if
+        they cannot be listed.
+        """
         parent = self.root.joinpath(*parts)
         try:
             if only is not None:
@@ -120,7 +128,9 @@ class Layout:
                 with os.scandir(parent) as entries:
                     found = [(it.name, it.is_symlink(), it.is_dir(follow_symlinks=False)) for it in entries]
         except OSError as error:
-            unless_gone(error)
+            if not parts and isinstance(error, PermissionError):  # an unreadable store is not an empty one
+                raise meaning(error, f"{parent} could not be read") from error
+            trouble(error)
             return []
         found = sorted(one for one in found if one[0] and not one[0].startswith("."))
         for name, is_link, _ in found:
@@ -154,7 +164,11 @@ class Layout:
 
     def raw(self, parts: Sequence[str], name: str) -> bytes:
         """The content of the file *name* in the directory *parts*; empty if it is unreadable."""
-        return self.look(partial(self.at, *parts), lambda directory: directory.read(name)) or b""
+        try:
+            return self.look(partial(self.at, *parts), lambda directory: directory.read(name)) or b""
+        except OSError as error:
+            unless_gone(error)
+            return b""
 
     def record(self, run: str, site: str, kind: str) -> bytes:
         """The content of the record *kind* of *site*; empty if it is unreadable."""
@@ -167,15 +181,15 @@ class Layout:
 
     def look(self, where: Callable[[], Directory], read: Callable[[Directory], T]) -> T | None:
         """The result of *read* in the directory *where*; None if it is missing, or an entry that flarelog did not
-        create.
+        create. Raises OSError.
         """
         try:
             with where() as directory:
                 return read(directory)
         except Unavailable as error:
             self.leave_out(error)
-        except OSError as error:
-            unless_gone(error)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
         return None
 
     def leave_out(self, error: Unavailable) -> None:

@@ -8,6 +8,7 @@ in the file.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import OrderedDict
@@ -15,21 +16,26 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from weakref import WeakValueDictionary
 
-from flarelog.errors import NotFound, Unavailable
-from flarelog.model import StreamId, StreamInfo
+from flarelog.errors import InvalidName, NotFound, Unavailable, Unreadable
+from flarelog.model import IN_STORE, WHOLE, StreamId, StreamInfo
 from flarelog.stores.aside import aside
-from flarelog.stores.base import Evidence
+from flarelog.stores.base import UNNAMED, Evidence, entry_of, names_of
 from flarelog.stores.directory import Directory, read_all
-from flarelog.stores.full import meaning
+from flarelog.stores.full import meaning, reason, unless_gone
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing, Journal
 from flarelog.stores.local.layout import Layout
 from flarelog.text import legible, several
 
+log = logging.getLogger(__name__)
+
 LONG = 32 << 10  # bytes of a journal; a longer one is replayed in a thread, because it would block the event loop
+_WARNINGS = 10  # things that cannot be read, of which each has a warning of its own
+NO_SITE = "-"  # stands for the sites of a run whose directory cannot be read
 _BREATH = 0.002  # seconds of listing between two yields to the event loop
 _TOGETHER = 20  # sites a thread job: starting a job costs more than listing a site of few logs
 _GROWING_MARKS = 1000  # marks of a followed stream; a journal with more is read from its start after each change
@@ -46,13 +52,20 @@ class Listing:
     ) -> None:
         self._layout, self._opened, self.mine = layout, opened, mine or (lambda run, site: True)
         self.threads: Executor | None = None
+        self.warns = False  # whether to log what cannot be read; readers show it
+        self._warned = set[StreamId]()
         self.growing: dict[StreamId, Growing] = {}  # of followed streams
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
         self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
 
     async def list(
-        self, prefix: str, one_a_site: bool, after: tuple[str, str, str], wanted: Callable[[str, str], bool]
+        self,
+        prefix: str,
+        one_a_site: bool,
+        after: tuple[str, str, str],
+        wanted: Callable[[str, str], bool],
+        unreadable: bool = False,
     ) -> AsyncGenerator[StreamInfo, None]:
         """As ``Reader.list``."""
         due = time.monotonic() + _BREATH
@@ -61,7 +74,12 @@ class Listing:
         for run in await aside(partial(layout.names, only=one_run), self.threads):
             if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
-            sites = await aside(partial(layout.names, run, only=one_site), self.threads)
+            troubles = list[OSError]()
+            sites = await aside(partial(layout.names, run, only=one_site, trouble=troubles.append), self.threads)
+            for entry in self._entries(run, one_site or NO_SITE, troubles, unreadable):
+                site = entry.stream.site
+                if unreadable and names_of(entry) > after and self.mine(run, site) and wanted(run, site):
+                    yield entry
             for at in range(0, len(sites), _TOGETHER):
                 asked = [
                     site
@@ -72,24 +90,69 @@ class Listing:
                     and self.mine(run, site)
                     and wanted(run, site)
                 ]
-                told, streams = "", partial(self._streams, run, asked, after)
-                for stream in await aside(streams, self.threads) if asked else []:
+                told, streams = "", partial(self._streams, run, asked, after, unreadable)
+                for one in await aside(streams, self.threads) if asked else []:
+                    info, stream = (one, one.stream) if isinstance(one, StreamInfo) else (None, one)
                     if one_a_site and stream.site == told:
                         continue
-                    info = await self.held(stream) if stream.key.startswith(prefix) else None
-                    if info is not None:
+                    if info is None and stream.key.startswith(prefix):
+                        info = await self._listed(stream, unreadable)
+                    if info is not None and (unreadable or not info.unstored):
                         yield info
                         told = stream.site
                     if time.monotonic() > due:
                         await asyncio.sleep(0)  # a store may have many streams
                         due = time.monotonic() + _BREATH
 
-    def _streams(self, run: str, sites: Iterable[str], after: tuple[str, str, str]) -> Sequence[StreamId]:
-        behind = {after[:2]: after[2]}
-        return [one for site in sites for one in self._layout.streams(run, site, behind.get((run, site), ""))]
+    def _streams(
+        self, run: str, sites: Iterable[str], after: tuple[str, str, str], unreadable: bool
+    ) -> Sequence[StreamId | StreamInfo]:
+        """The streams of *sites*, and the entries for directories that cannot be listed."""
+        found: list[StreamId | StreamInfo] = []
+        for site in sites:
+            behind = after[2] if (run, site) == after[:2] else ""
+            troubles = list[OSError]()
+            streams = self._layout.streams(run, site, behind, troubles.append)
+            entries = self._entries(run, site, troubles, unreadable)
+            entries = [one for one in entries if one.stream.log > behind]
+            found += sorted([*streams, *entries], key=_log_of) if entries else streams
+        return found
+
+    async def _listed(self, stream: StreamId, unreadable: bool) -> StreamInfo | None:
+        """As ``held``, but of a stream whose files cannot be read, the entry that a list with *unreadable* has."""
+        try:
+            return await self.held(stream)
+        except Unreadable as error:
+            if not unreadable and not isinstance(error.__cause__, PermissionError):
+                raise
+            entry = entry_of(stream, str(error).partition(IN_STORE)[2])
+            self._warn(entry)
+            return entry
+
+    def _entries(self, run: str, site: str, troubles: Iterable[OSError], unreadable: bool) -> Sequence[StreamInfo]:
+        """As ``unread_in``, with warnings. Without *unreadable*, raises Full or Unavailable unless only permission is
+        missing.
+        """
+        for error in troubles if not unreadable else ():
+            unless_gone(error)
+        entries = unread_in(run, site, self._layout.root, troubles)
+        for entry in entries:
+            self._warn(entry)
+        return entries
+
+    def _warn(self, entry: StreamInfo) -> None:
+        """Log once, for the first few entries, what cannot be read."""
+        if not self.warns or entry.stream in self._warned or len(self._warned) > _WARNINGS:
+            return
+        self._warned.add(entry.stream)
+        if len(self._warned) > _WARNINGS:
+            log.warning("more of the store %s cannot be read: flarelog verify names it", self._layout.root)
+            return
+        where = f"{entry.stream.run}/{entry.stream.site}: {entry.name}"
+        log.warning("%s %s; until it can, its logs do not count as complete", where, entry.unstored)
 
     async def held(self, stream: StreamId) -> StreamInfo | None:
-        """The state of *stream*, cached until its files change; None if there is no such stream."""
+        """The state of *stream*, cached until its files change; None if there is no such stream. Raises Unreadable."""
         if stream in self._opened:
             return self._info(stream)
         if (known := self._known(stream, self._state_of(stream)[0])) is not None:
@@ -146,7 +209,9 @@ class Listing:
         return journal.told(stream) if journal is not None else None
 
     def _recorded(self, stream: StreamId) -> Journal | None:
-        """The journal of *stream*, without records whose bytes are missing; None if there is no journal."""
+        """The journal of *stream*, without records whose bytes are missing; None if there is no journal. Raises
+        Unreadable.
+        """
         growing = self.growing.get(stream)
 
         def recorded(directory: Directory) -> Journal:
@@ -167,7 +232,12 @@ class Listing:
                 journal.grown = directory.changed(log)
             return journal
 
-        return self._layout.look(partial(self._layout.directory, stream), recorded)
+        try:
+            return self._layout.look(partial(self._layout.directory, stream), recorded)
+        except OSError as error:
+            log = self._layout.path(stream)
+            at = log.parent / error.filename if isinstance(error.filename, str) else log
+            raise Unreadable(f"{stream} {IN_STORE}{reason(error)} ({at})") from error
 
     @contextmanager
     def evidence(self, stream: StreamId) -> Iterator[Evidence]:
@@ -195,6 +265,27 @@ class Listing:
             )
         finally:
             os.close(fd)
+
+
+def unread_in(run: str, site: str, root: Path, troubles: Iterable[OSError]) -> list[StreamInfo]:
+    """An entry for each directory of *site* in *run* that *troubles* say cannot be read. Raises Full.
+
+    A directory whose name no stream can have is not flarelog's: lost+found is one.
+    """
+    found = []
+    for error in troubles:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            continue
+        below = os.path.relpath(error.filename, root / run / site)
+        whole = below == "." or below.startswith("..")
+        with suppress(InvalidName):
+            stream = StreamId(run, site, UNNAMED if whole else below)
+            found.append(entry_of(stream, f"{reason(error)} ({error.filename})", WHOLE if whole else f"{below}/"))
+    return found
+
+
+def _log_of(one: StreamId | StreamInfo) -> str:
+    return one.log if isinstance(one, StreamId) else one.stream.log
 
 
 def _believe(directory: Directory, name: str, journal: Journal) -> None:

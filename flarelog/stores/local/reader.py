@@ -86,8 +86,9 @@ class LocalReader:
         one_a_site: bool = False,
         after: tuple[str, str, str] = ("", "", ""),
         wanted: Callable[[str, str], bool] = lambda run, site: True,
+        unreadable: bool = False,
     ) -> AsyncGenerator[StreamInfo, None]:
-        return self._listing.list(prefix, one_a_site, after, wanted)
+        return self._listing.list(prefix, one_a_site, after, wanted, unreadable)
 
     async def unstored(
         self, run: str = "", wanted: Callable[[str, str], bool] = lambda run, site: True

@@ -80,6 +80,7 @@ class LocalStore(LocalReader):
         writes and lists a site of a run; default: all sites.
         """
         super().__init__(root, durability=durability, mine=mine)
+        self._listing.warns = True
         self._lent, self.lock = lock, -1
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site

@@ -20,8 +20,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unread
-from flarelog.stores.base import Missing, Told, key_of, names_of, never_stored
-from flarelog.stores.full import unless_gone
+from flarelog.stores import full
+from flarelog.stores.base import UNNAMED, Missing, Told, entry_of, key_of, names_of, never_stored
 from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.layout import UNSTORED, Layout, record_name
 
@@ -119,9 +119,22 @@ def found(layout: Layout, run: str, wanted: Callable[[str, str], bool]) -> list[
         for one in layout.names(only=run or None)
         for site in _sites(layout, one)
         if wanted(one, site)
-        for info in never_stored(one, site, recorded(layout.record(one, site, UNSTORED)), partial(_held, layout))
+        for info in _of_site(layout, one, site)
     ]
     return sorted(infos, key=names_of)
+
+
+def _of_site(layout: Layout, run: str, site: str) -> Iterator[StreamInfo]:
+    name = record_name(site, UNSTORED)
+    try:
+        raw = layout.look(partial(layout.at, run), lambda directory: directory.read(name)) or b""
+    except OSError as error:
+        stream = StreamId(run, site, UNNAMED)
+        while _held(layout, stream) is not None:
+            stream = StreamId(run, site, f"{stream.log}-")
+        yield entry_of(stream, f"{full.reason(error)} ({layout.root / run / name})", OTHERS)
+        return
+    yield from never_stored(run, site, recorded(raw), partial(_held, layout))
 
 
 def _held(layout: Layout, stream: StreamId) -> int | None:
@@ -139,7 +152,7 @@ def _sites(layout: Layout, run: str) -> list[str]:
     try:
         names = os.listdir(layout.root / run)
     except OSError as error:
-        unless_gone(error)
+        full.reason(error)  # a list of the run's streams has an entry for its directory
         return []
     suffix = record_name("", UNSTORED).removeprefix(".")
     return [name[1 : -len(suffix)] for name in names if name.startswith(".") and name.endswith(suffix)]

@@ -150,7 +150,7 @@ class Report:
             case Stands.GONE:
                 return "has logs whose processes have ended"
             case Stands.UNREAD:
-                return f"has {several(one.unread, 'log')} that cannot be read"
+                return f"has {'logs' if one.partly else several(one.unread, 'log')} that cannot be read"
             case Stands.UNSTORED:
                 what = "not all" if one.partly else "nothing"
                 return f"has {several(one.unstored, 'log')} of which {what} is stored: {_cut(one.refused)}"

@@ -15,7 +15,7 @@ from itertools import groupby
 from flarelog.completeness import in_all
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.lines.line import Line
 from flarelog.lines.ranks import RankChoice, RankChooser, known
@@ -74,6 +74,8 @@ async def gather(
     """
     every = ordered(await origin.streams(run, unstored=True))
     infos = [info for info in every if not info.unstored]
+    if not infos and any(info.is_unreadable for info in every):
+        raise Unreadable("; ".join(unread(every)))
     if not infos:
         raise (
             said("; ".join((*unstored_sentences(every), *unread(every))), "")
@@ -116,7 +118,7 @@ async def gather(
         tuple(found),
         more,
         tuple(notes),
-        tuple(reading.unread.values()),
+        tuple(reading.unreadable),
     )
 
 
@@ -234,7 +236,8 @@ def _site(
     over: bool,
 ) -> SiteFacts:
     infos = [info for info in every if not info.unstored]
-    refused = [info for info in every if info.unstored]
+    refused = [info for info in every if info.unstored and not info.is_unreadable]
+    unreadable = [info for info in every if info.is_unreadable]
     lacks = in_all(infos)
     masked = [info.redacted.bytes for info in infos if info.redacted is not None]
     if not masked and any(note.partition(":")[0] == REDACTED for info in infos for note in info.notes):
@@ -261,11 +264,11 @@ def _site(
         ends.log,
         ends.last.bar if ends.last.bar != ends.last.line else "",
         tuple(endings.values()),
-        unread=sum(info.stream in unread for info in infos),
+        unread=sum(info.stream in unread for info in infos) + len(unreadable),
         unended=len(unknown_ends(infos)),
         unstored=sum(info.count for info in refused),
         refused=legible(refused[0].unstored) if refused else "",
-        partly=any(info.is_partly for info in refused),
+        partly=any(info.is_partly for info in (*refused, *unreadable)),
         unseen=lacks.without_gaps.losses,
     )
     stands, since, why = placed(facts, lane, of_site(every), live=live, over=over)

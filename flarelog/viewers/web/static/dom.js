@@ -69,6 +69,7 @@ const ICONS = {
   paused: "M4 3h3v10H4zM9 3h3v10H9z",
   "lost link": "M3.6 2.4 8 6.8l4.4-4.4 1.2 1.2L9.2 8l4.4 4.4-1.2 1.2L8 9.2l-4.4 4.4-1.2-1.2L6.8 8 2.4 3.6z",
   "not stored": "M3.500 2.500h9v11h-9zM5.100 4.100v7.800h5.800V4.100z",
+  unreadable: "M3.500 2.500h9v11h-9zM5.100 4.100v7.800h5.800V4.100z",
   complete: "m6.4 12.8-4.2-4.2 1.4-1.4 2.8 2.8 6-6.2 1.4 1.4z",
   gap: LACKS,
   incomplete: LACKS,
@@ -88,6 +89,6 @@ export function icon(standing) {
 
 /** The class of a standing: good, warn, bad or calm. */
 export function kind(standing) {
-  const kinds = { live: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", incomplete: "warn", "no receipt": "warn", "lost link": "bad", "not stored": "bad", failed: "bad" };
+  const kinds = { live: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", incomplete: "warn", "no receipt": "warn", "lost link": "bad", "not stored": "bad", unreadable: "bad", failed: "bad" };
   return kinds[standing] ?? "calm";
 }
