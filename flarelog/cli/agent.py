@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import Access, asks, option, tls_options
+from flarelog.cli.options import DIRECTORY, Access, asks, option, tls_options
 from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.spools import LeftSpools
@@ -28,7 +28,7 @@ from flarelog.values import changed
 @option(
     "--root",
     required=True,
-    type=click.Path(file_okay=False, readable=False),
+    type=DIRECTORY,
     help="Directory of the runs. The agent waits until the directory exists.",
 )
 @asks(agent=AgentOptions, source=SourceOptions)

@@ -112,11 +112,13 @@ READ.name = "file"  # in a help
 """A file that the command reads. The command itself reports why it cannot, with what to do, and ends with 78 or 5: with
 2 as click, a supervisor would take an unreadable key for a wrong option.
 """
+DIRECTORY = click.Path(file_okay=False, readable=False)
+"""A directory, of which the command itself reports why it cannot read it."""
 _PATHS = {
     "any": click.Path(readable=False),  # the command itself reports an unreadable path, with what to do
     "file": READ,
-    "directory": click.Path(file_okay=False),
-    "existing": click.Path(exists=True, file_okay=False),
+    "directory": DIRECTORY,
+    "existing": click.Path(exists=True, file_okay=False, readable=False),
 }
 
 
@@ -492,6 +494,6 @@ def place_options(
             return command(*args, place=Place(found, asked or "", access), **rest)
 
         asked = option("--receiver", help=receiver)(client_options(timeout_option(called)))
-        return option("--store", type=click.Path(file_okay=False), help=store)(asked)  # type: ignore[return-value]
+        return option("--store", type=DIRECTORY, help=store)(asked)  # type: ignore[return-value]
 
     return decorated

@@ -12,7 +12,7 @@ import click
 
 from flarelog.cli.beside import Beside
 from flarelog.cli.notify import Service
-from flarelog.cli.options import READ, Access, Whole, asks, option, tls_options
+from flarelog.cli.options import DIRECTORY, READ, Access, Whole, asks, option, tls_options
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
@@ -34,7 +34,7 @@ from flarelog.stores.base import Durability, Store
 @option(
     "--store",
     required=True,
-    type=click.Path(file_okay=False),
+    type=DIRECTORY,
     help="Directory that the logs are stored in. Only one receiver can use it at a time.",
 )
 @option(
@@ -73,7 +73,7 @@ from flarelog.stores.base import Durability, Store
 @option(
     "--ready-file",
     "ready_path",
-    type=click.Path(dir_okay=False),
+    type=click.Path(dir_okay=False, readable=False),
     metavar="FILE",
     help="Write HOST:PORT to this file while the receiver is ready (FILE.reader: --reader-listen).",
 )

@@ -14,7 +14,7 @@ from typing import TypeVar
 import click
 
 from flarelog.cli.config_file import demand
-from flarelog.cli.options import Access, asks, is_flag, job_name_option, option, tls_options, words
+from flarelog.cli.options import DIRECTORY, Access, asks, is_flag, job_name_option, option, tls_options, words
 from flarelog.cli.running import checked, run, say
 from flarelog.cli.sending import (
     Sender,
@@ -52,7 +52,7 @@ _NOT_HOW = ("root", "accept_gaps", "remove_spool", "as_json", "output", "until_s
 @option(
     "--root",
     required=True,
-    type=click.Path(file_okay=False, readable=False),
+    type=DIRECTORY,
     help="Directory of the logs. The sidecar waits until the directory exists.",
 )
 @asks(source=SourceOptions)

@@ -9,16 +9,14 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import option, output_option, split_at_commas
+from flarelog.cli.options import DIRECTORY, option, output_option, split_at_commas
 from flarelog.cli.running import aligned, checked
 from flarelog.policy import Role
 from flarelog.quantities import seconds
 from flarelog.security.tokens import EXPIRES, PAGES, Tokens, moment, tokens_path
 from flarelog.stores.choose import there
 
-_store = option(
-    "--store", required=True, type=click.Path(file_okay=False), help="The receiver's store directory on this machine."
-)
+_store = option("--store", required=True, type=DIRECTORY, help="The receiver's store directory on this machine.")
 
 
 def _tokens(store: str) -> Tokens:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,11 @@ from pathlib import Path
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.options import option, output_option, split_at_commas, timeout_option
+from flarelog.cli.options import DIRECTORY, option, output_option, split_at_commas, timeout_option
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
 from flarelog.completeness import completeness, exit_code
-from flarelog.errors import FAILED, NOT_FOUND, NotFound
+from flarelog.errors import FAILED, NOT_FOUND, NotAllowed, NotFound
 from flarelog.globs import any_of, check
 from flarelog.model import StreamInfo
 from flarelog.names import run_name
@@ -30,13 +31,11 @@ from flarelog.viewers.origin import StoreOrigin
 @run_argument()
 @click.option("--site", "sites", multiple=True, metavar="GLOB", help="Verify only sites that match. Repeatable.",
               callback=split_at_commas, shell_complete=complete_site)  # fmt: skip
-@option(
-    "--store", required=True, type=click.Path(file_okay=False), help="Read from this store directory on this machine."
-)
+@option("--store", required=True, type=DIRECTORY, help="Read from this store directory on this machine.")
 @timeout_option
 @option(
     "--source",
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(exists=True, file_okay=False, readable=False),
     help="Compare with the site's files as well: the directory that was the sidecar's --root.",
 )
 @output_option()
@@ -98,6 +97,8 @@ async def _verify(
     if run_id:
         run_name(run_id)
     check(sites)
+    if source is not None and not os.access(source, os.R_OK | os.X_OK):
+        raise NotAllowed(f"--source {source} cannot be read: run this as a user who may read the site's files")
     store, origin = choose.reader(root), StoreOrigin(root)
 
     def wanted(_: str, site: str) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.options import Access, Place, asks, client_options, one_source, option
+from flarelog.cli.options import DIRECTORY, Access, Place, asks, client_options, one_source, option
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.cli.tuning import give_memory_back
@@ -47,11 +47,11 @@ and its holder sees what the token may read.
 """,
 )
 @click.argument("action", type=click.Choice(["serve", "login"]), default="serve", metavar="[login]")
-@option("--store", type=click.Path(file_okay=False), help="Read from this store directory on this machine.")
+@option("--store", type=DIRECTORY, help="Read from this store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @client_options
 @asks(page=WebOptions)
-@click.option("--ready-file", "ready_path", type=click.Path(dir_okay=False), metavar="FILE",
+@click.option("--ready-file", "ready_path", type=click.Path(dir_okay=False, readable=False), metavar="FILE",
               help="Write the address of the page to this file when it is ready.")  # fmt: skip
 @click.option(
     "--until-stdin-ends",
