@@ -149,7 +149,7 @@ class Listing:
             log.warning("more of the store %s cannot be read: flarelog verify names it", self._layout.root)
             return
         where = f"{entry.stream.run}/{entry.stream.site}: {entry.name}"
-        log.warning("%s %s; until it can, its logs do not count as complete", where, entry.unstored)
+        log.warning("%s %s; the run does not count as complete", where, entry.unstored)
 
     async def held(self, stream: StreamId) -> StreamInfo | None:
         """The state of *stream*, cached until its files change; None if there is no such stream. Raises Unreadable."""
