@@ -1063,6 +1063,40 @@ def test_where_the_disk_is_full_at_the_start_the_command_runs_and_nothing_is_wai
         assert [path for path in disk.rglob("*") if path.is_file() and path.name != "fill"] == []
 
 
+COPIED = """
+for n in range(40):
+    print('%05d' % n, 'x' * 19993, flush=True)
+    time.sleep(.05)
+"""
+
+
+def test_a_copy_on_a_full_disk_gets_all_bytes_once_there_is_room(tmp_path: Path) -> None:
+    said = b"".join(b"%05d %s\n" % (n, b"x" * 19993) for n in range(40))
+    with tmpfs(tmp_path / "disk", "size=1m") as disk:
+        (disk / "fill").write_bytes(bytes(700_000))
+        with open(disk / "out", "wb") as out:
+            ran = Ran(tmp_path, "--spool", str(tmp_path / "spool"), command=python(COPIED), stdout=out)
+        until(lambda: (disk / "out").stat().st_size > 300_000, "a full disk")
+        time.sleep(1)
+        (disk / "fill").unlink()
+        code, _, err = ran.ends()
+        assert (code, err) == (0, b"")
+        assert (disk / "out").read_bytes() == said
+
+
+@pytest.mark.parametrize("has_receiver", [False, True])
+def test_what_a_copy_on_a_disk_that_stays_full_lacks_is_said(place: Place, has_receiver: bool) -> None:
+    where = f"in {place.directory / 'spool'}"
+    args = ["--linger", "1"]
+    if has_receiver:
+        where, args = "at the receiver", [*sent(place.serve()), "--linger", "10"]
+    with open("/dev/full", "wb") as out:
+        ran = Ran(place.directory, *args, command=["sh", "-c", "head -c 3000000 /dev/zero; exit 6"], stdout=out)
+        code, _, err = ran.ends(60)
+    why = "lacks 3,000,000 bytes: No space left on device; see stdout.log"
+    assert (code, err.decode()) == (6, f"flarelog: the copy on stdout {why} {where}\n")
+
+
 # --- exit codes
 
 

@@ -1,8 +1,8 @@
 """The copier: a process that copies one stream's spool to flarelog's own stdout or stderr.
 
 The copier reads files, so a blocked copy blocks nothing else. It keeps the segment that it reads open. Bytes that a
-full spool cannot take come through memory (``unspooled``). Bytes that were dropped while the copy was blocked are
-missing in it, and a sentence there says so.
+full spool cannot take come through memory (``unspooled``). What an output on a full disk does not take is read again
+later. Bytes that were dropped before the copier could write them are missing in the copy, and a sentence there says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from flarelog.sources.spool import Segment, beside, segments
 
 PIECE = 1 << 16  # bytes at once
 RECENT = 1 << 12  # bytes at the end of a spool's record that a copier reads first
-FULL = 0.1  # seconds between two tries to write to a disk that is full
+FULL = (errno.ENOSPC, errno.EDQUOT)
+AGAIN = 0.1  # seconds between two tries to write to a disk that is full
 
 
 class Reading:
@@ -28,7 +29,6 @@ class Reading:
         self.path, self.token = stream.segments.path, stream.segments.token
         self.fd = -1
         self.here: Segment | None = None
-        self.skipped = 0
 
     def piece(self) -> bytes:
         """The next bytes to copy; empty while there are none."""
@@ -36,18 +36,32 @@ class Reading:
             shared = self.shared
             # Both before the file is read: it no longer grows once there is a newer one, or later bytes are in memory.
             in_memory, newest = shared.unspooled, shared.segment
-            if self.here is not None:
+            if self.here is not None and shared.copied >= self.here.base:
                 data = os.pread(self.fd, PIECE, shared.copied - self.here.base)
                 if data:
                     return data
             data = unspooled.get(shared, shared.copied, PIECE)
             if data:
                 return data
-            if (self.here is not None and self.here.number == newest) or not self._following():
+            if self.here is not None and shared.copied < self.here.base:
+                self._skip_before(self.here)
+            elif (self.here is not None and self.here.number == newest) or not self._following():
                 if in_memory <= shared.copied:
                     return b""
-                self.skipped += in_memory - shared.copied
-                shared.copied = in_memory
+                self.skip_to(in_memory)
+
+    def _skip_before(self, one: Segment) -> None:
+        """Continue with the first byte before *one* that is still in memory, else with *one*."""
+        in_memory = self.shared.unspooled
+        self.skip_to(in_memory if self.shared.copied < in_memory < one.base else one.base)
+
+    def skip_to(self, offset: int) -> None:
+        """Continue at *offset* of the output if it is ahead; the bytes before it are missing in the copy."""
+        shared = self.shared
+        if offset > shared.copied:
+            shared.missing += offset - shared.copied
+            shared.reason = shared.refused
+            shared.copied = offset
 
     def _following(self) -> bool:
         after = -1 if self.here is None else self.here.number
@@ -62,8 +76,7 @@ class Reading:
                 if self.fd >= 0:
                     os.close(self.fd)
                 self.fd, self.here = fd, one
-                self.skipped += max(0, one.base - self.shared.copied)
-                self.shared.copied = max(one.base, self.shared.copied)
+                self._skip_before(one)
                 return True
         return False
 
@@ -79,44 +92,68 @@ class Reading:
         return -1
 
 
-def copy(stream: Stream) -> None:
-    """Copy the spool to the stream's descriptor, until the stream has ended or its reader is gone."""
+class Output:
+    """The descriptor of the copy. While its disk is full, each write is tried again; once the command's output has
+    ended, for at most *patience* seconds without a written byte.
+    """
+
+    def __init__(self, stream: Stream, patience: float) -> None:
+        self._stream, self._patience = stream, patience
+        self._until = 0.0  # when the wait for room ends; 0.0 while it has no end
+
+    def write(self, data: bytes) -> int:
+        """Write *data*; returns how many bytes were written: fewer if the disk is full or the reader is gone."""
+        shared, written = self._stream.shared, 0
+        while written < len(data):
+            try:
+                written += os.write(self._stream.out, memoryview(data)[written:])
+                self._until, shared.refused = 0.0, 0
+            except BlockingIOError:  # another process has made the descriptor non-blocking
+                waiting = select.poll()
+                waiting.register(self._stream.out, select.POLLOUT)
+                waiting.poll(1000)
+            except OSError as error:
+                shared.refused = error.errno or errno.EIO
+                if error.errno not in FULL or self._is_over():
+                    shared.gone = 1
+                else:
+                    time.sleep(AGAIN)
+                break
+        return written
+
+    def _is_over(self) -> bool:
+        now = time.monotonic()
+        if self._stream.shared.done and not self._until:
+            self._until = now + self._patience
+        return 0.0 < self._until <= now
+
+
+def copy(stream: Stream, patience: float) -> None:
+    """Copy the spool to the stream's descriptor, until the stream has ended or its reader is gone. *patience*: seconds
+    after that end during which a full disk may get room.
+    """
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    reading, shared = Reading(stream), stream.shared
+    reading, output, shared = Reading(stream), Output(stream, patience), stream.shared
     within = False  # whether the copy ends within a line
+    mark, marked = b"", 0  # the rest of a sentence about missing bytes, and how many are marked with it
     while not shared.gone:
         done = shared.done  # before the last look
         data = reading.piece()
-        if reading.skipped:
-            told = f"{chr(10) if within else ''}[flarelog: {reading.skipped} bytes are missing in this copy]\n".encode()
-            reading.skipped = 0
-            within = _write(stream, told) > 0
-        if data:
-            unwritten = _write(stream, data)
-            shared.copied += len(data)
-            reading.skipped += unwritten
-            if unwritten < len(data):
-                within = data[len(data) - unwritten - 1] != ord("\n")
+        if done and not data:
+            reading.skip_to(shared.taken)
+        if not mark and (count := shared.missing - shared.marked):
+            mark = f"{chr(10) if within else ''}[flarelog: {count} bytes are missing in this copy]\n".encode()
+            marked = shared.missing
+        if mark:
+            if written := output.write(mark):
+                shared.marked, mark, within = marked, mark[written:], False
+            elif shared.marked != marked:
+                mark = b""  # more bytes may be missing at the next try
+        elif data:
+            written = output.write(data)
+            shared.copied += written
+            within = data[written - 1] != ord("\n") if written else within
         elif done:
             return
         else:
             os.eventfd_read(stream.bell)
-
-
-def _write(stream: Stream, data: bytes) -> int:
-    """Write *data*; returns how many bytes could not be written, because the disk is full or the reader is gone."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(stream.out, view) :]
-        except BlockingIOError:  # another process has made the descriptor non-blocking
-            waiting = select.poll()
-            waiting.register(stream.out, select.POLLOUT)
-            waiting.poll(1000)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                time.sleep(FULL)
-            else:
-                stream.shared.gone = 1
-            return len(view)
-    return 0

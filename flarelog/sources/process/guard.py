@@ -14,6 +14,7 @@ is full, and a copier after the command's end. A sidecar stays stopped, because 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import math
 import os
@@ -49,6 +50,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP)  # sent to whole process groups
 GRACE = 1.0  # seconds for the sidecar to end once a signal has cut the waiting short
+READER_LEFT = (errno.EPIPE, errno.ECONNRESET)
 AGAIN = 0.1  # seconds before a failed spooler is started again
 _FAILED = 70
 
@@ -199,7 +201,7 @@ class Guard:
                 os.close(other.pipe)
             if self._sending is not None:
                 self._sending.let_go()
-            copy(stream)
+            copy(stream, self.plan.options.linger)
 
         self._copiers[self._fork(work, keep=(stream.out,))] = stream
 
@@ -416,6 +418,21 @@ class Guard:
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
             say(f"{name}: {count:,} bytes could not be spooled: they are missing in the log")
+        for stream in self._streams if self.plan.options.copy else []:
+            self._name_missing(stream)
+
+    def _name_missing(self, stream: Stream) -> None:
+        """Say what the copy of *stream* lacks, unless its reader has left."""
+        shared, count = stream.shared, stream.shared.missing
+        if shared.refused or stream not in self._copiers.values():
+            count += max(0, shared.taken - shared.copied)
+        reason = shared.refused or shared.reason
+        if count and reason not in READER_LEFT:
+            why = os.strerror(reason) if reason else "its reader was too slow"
+            stored = self.plan.sending is not None and self.plan.sending.stored
+            where = "at the receiver" if stored else f"in {self.plan.root}"
+            output = "stderr" if stream.out == 2 else "stdout"
+            say(f"the copy on {output} lacks {count:,} bytes: {why}; see {stream.name} {where}")
 
     def _drain(self, sending: Sending) -> None:
         sending.finish()

@@ -24,7 +24,7 @@ class _Number:
 
 class Shared:
     """Numbers and bytes of one stream, in memory that forks share. The spooler writes the first five numbers and the
-    last two, the copier the two after those five.
+    two of the ring, the copier the others, except for ``over``.
     """
 
     taken = _Number(0)  # bytes that left the pipe
@@ -37,6 +37,10 @@ class Shared:
     over = _Number(7)  # 1 when the guard lets the spooler end before the pipe has
     unspooled = _Number(8)  # the offset in the output of the first byte in the ring
     unspooled_end = _Number(9)  # the offset after the last one
+    missing = _Number(10)  # bytes that the copy lacks, because they were dropped before it could be written
+    marked = _Number(11)  # those that a sentence in the copy counts
+    refused = _Number(12)  # the errno of the last write to the copy, 0 if it succeeded
+    reason = _Number(13)  # ``refused`` when bytes were last dropped
 
     def __init__(self) -> None:
         self.page = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")

@@ -25,7 +25,8 @@ class Patience:
         shared = self._shared
         copied = shared.copied
         if shared.gone or copied >= end:
-            self._seen = None
+            if copied >= shared.taken:
+                self._seen = None
             return False
         if copied != self._seen:
             self._seen, self._since = copied, now

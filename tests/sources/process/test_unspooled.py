@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ class Copied:
     """A spool of a command whose output is copied, and the copy."""
 
     def __init__(self, path: Path, most: int = 8 * SMALLEST) -> None:
-        self.path, self.shared, self.said, self.copy, self.missing = path, Shared(), b"", b"", 0
+        self.path, self.shared, self.said, self.copy = path, Shared(), b"", b""
         self.segments = Segments(str(path), most, TOKEN, self.shared)
         self.segments.begin()
         self.reading = copier.Reading(SimpleNamespace(segments=self.segments, shared=self.shared))  # type: ignore[arg-type]
@@ -53,7 +54,10 @@ class Copied:
         while data := self.reading.piece():
             self.copy += data
             self.shared.copied += len(data)
-        self.missing, self.reading.skipped = self.missing + self.reading.skipped, 0
+
+    @property
+    def missing(self) -> int:
+        return self.shared.missing
 
     @contextmanager
     def full(self) -> Iterator[None]:
@@ -138,6 +142,15 @@ def test_the_copier_is_waited_for_while_it_copies(copied: int, now: float, waits
     assert patience.waits(20, now) is waits
 
 
+def test_bytes_that_are_copied_do_not_prolong_the_wait_for_later_ones() -> None:
+    shared = Shared()
+    shared.copied, shared.taken = 10, 20
+    patience = unspooled.Patience(shared)
+    assert patience.waits(20, 0.0)
+    assert not patience.waits(5, 0.5)
+    assert not patience.waits(20, unspooled.PATIENCE)
+
+
 def test_a_stored_segment_is_removed_once_it_is_copied(spool: Copied) -> None:
     for _ in range(4):
         spool.say(PIECE, reads=False)
@@ -166,3 +179,60 @@ def test_a_full_disk_costs_nothing_while_stored_segments_can_be_removed(spool: C
     spool.say(b"more\n")
     assert (spool.shared.lost, spool.shared.trouble) == (0, 0)
     assert spool.path.read_bytes() == b"more\n"
+
+
+class Disk:
+    """Stands in for ``os.write`` of the copy: it takes as many bytes as *takes* says, one number a call."""
+
+    def __init__(self, takes: list[int]) -> None:
+        self.takes, self.copy = takes, b""
+
+    def write(self, fd: int, data: memoryview) -> int:
+        count = self.takes.pop(0) if self.takes else len(data)
+        if count == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.copy += bytes(data[:count])
+        return min(count, len(data))
+
+
+def copied(spool: Copied, patch: pytest.MonkeyPatch, takes: list[int], patience: float = 60) -> bytes:
+    """The copy of the whole *spool*, on a disk that *takes* so many bytes at each write; 0: it is full."""
+    disk = Disk(takes)
+    spool.shared.done = 1
+    patch.setattr(copier, "AGAIN", 0.0)
+    patch.setattr(copier.os, "write", disk.write)
+    stream = SimpleNamespace(segments=spool.segments, shared=spool.shared, out=1, bell=-1)
+    copier.copy(stream, patience)  # type: ignore[arg-type]
+    return disk.copy
+
+
+@pytest.mark.parametrize("takes", [[0], [0, 0, 0], [5, 0], [5, 0, 3, 0, 0]])
+def test_a_copy_on_a_full_disk_waits_for_room(spool: Copied, monkeypatch: pytest.MonkeyPatch, takes: list[int]) -> None:
+    spool.say(b"one\ntwo\nthree\n")
+    assert copied(spool, monkeypatch, takes) == spool.said
+    assert (spool.shared.missing, spool.shared.refused, spool.shared.gone) == (0, 0, 0)
+
+
+def test_a_copy_on_a_disk_that_stays_full_ends(spool: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool.say(b"one\ntwo\n")
+    assert copied(spool, monkeypatch, [4, *[0] * 9], patience=0) == b"one\n"
+    assert (spool.shared.copied, spool.shared.taken, spool.shared.refused) == (4, 8, errno.ENOSPC)
+
+
+@pytest.mark.parametrize("takes", [[], [0], [7, 0], [0, 7, 0, 2, 0]])
+def test_a_mark_counts_the_bytes_that_a_copy_lacks(
+    spool: Copied, monkeypatch: pytest.MonkeyPatch, takes: list[int]
+) -> None:
+    spool.say(b"one\n")
+    with spool.full():
+        spool.say_until_it_waits()
+        spool.segments._copier._since -= unspooled.PATIENCE
+        for _ in range(RING // len(PIECE)):
+            spool.say(PIECE, reads=False)
+    os.write(spool.into, b"end\n")
+    spool.segments.take(spool.out)
+    copy = copied(spool, monkeypatch, [4, *takes])
+    missing = spool.shared.missing
+    assert 0 < missing < spool.shared.lost
+    mark = b"[flarelog: %d bytes are missing in this copy]\n" % missing
+    assert copy == b"one\n" + mark + spool.said[4 + missing :] + b"end\n"
