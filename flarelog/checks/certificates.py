@@ -9,24 +9,21 @@ from typing import Literal, cast
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.errors import FlarelogError
-from flarelog.security.tls import TOO_EARLY, Tls
+from flarelog.security.tls import EXPIRED, TOO_EARLY, Tls, decoded
 from flarelog.text import several
 
 SOON = 30 * 86400  # seconds before a certificate's end from which on a row warns
 CLOCK = "set this machine's clock if it is wrong (date; NTP keeps it right), else wait"
+RENEW = "request a new certificate from the CA (flarelog certs), and name its file"
 NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key as well"
 
 
 def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
-    import ssl
-
     try:
         tls.check(end)
-        # A private function, but the only way to read a certificate's dates without another package.
-        decode = getattr(getattr(ssl, "_ssl"), "_test_decode_cert")  # noqa: B009
-        certificate = decode(tls.cert)
+        certificate = decoded(tls.cert)
     except FlarelogError as error:
-        fix = "make the certificate again, or name files that belong together"
+        fix = RENEW if EXPIRED in str(error) else "make the certificate again, or name files that belong together"
         yield fail("certificate", str(error), CLOCK if TOO_EARLY in str(error) else fix)
     except (AttributeError, OSError) as error:
         yield warn(

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from flarelog.checks.certificates import CLOCK, dated
+from flarelog.checks.certificates import CLOCK, RENEW, dated
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
@@ -22,7 +22,7 @@ from flarelog.errors import CannotConnect, FlarelogError, InUse, InvalidName, No
 from flarelog.lifecycle import RunState
 from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, is_loopback, parse_address, receiver_address, run_name, site_name
 from flarelog.proxies import Proxy, Route, route
-from flarelog.security.tls import TOO_EARLY, Tls, certificate_of, names_in, why
+from flarelog.security.tls import EXPIRED, TOO_EARLY, Tls, certificate_of, names_in, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
@@ -142,7 +142,8 @@ def _handshake(receiver: str, tls: Tls | None, proxy: str) -> list[Row]:
     trouble = why(receiver, tls, proxy)
     if trouble:
         fix = "make the certificates and --tls options of both ends agree: flarelog certs makes certificates"
-        return [fail("tls", trouble, CLOCK if TOO_EARLY in trouble else fix)]
+        fix = CLOCK if TOO_EARLY in trouble else RENEW if EXPIRED in trouble else fix
+        return [fail("tls", trouble, fix)]
     if tls is None:
         if is_loopback(parse_address(receiver)[0]):
             return [ok("tls", "TLS is off, and not needed: the receiver is on this machine")]

@@ -9,6 +9,7 @@ so ``why`` makes a handshake of its own to find it.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import logging
 import threading
 import time
@@ -40,11 +41,11 @@ PROBE = 3.0  # seconds for a handshake that is made to learn a reason
 
 T = TypeVar("T")
 
-TOO_EARLY = "it is not valid yet"
+EXPIRED, TOO_EARLY = "it has expired", "it is not valid yet"
 UNKNOWN_CA = "it does not know the CA that signed"
 RENEWED = "new connections use"
 _REASONS = {
-    "certificate has expired": "it has expired: request a new one",
+    "certificate has expired": f"{EXPIRED}: request a new one",
     "certificate is not yet valid": f"{TOO_EARLY}: check this machine's clock, or wait",
     "unable to get local issuer certificate": "the CA in {ca} did not sign it: name that CA's file, or the certificate"
     " that it signed",
@@ -198,7 +199,7 @@ def why(address: str, tls: Tls | None, proxy: str = "") -> str:
             agreed = True
             # With TLS 1.3 a server refuses a certificate only now; a receiver that accepts it sends first.
             if tls is not None and not shaken.recv(1):
-                return _not_accepted(cert)
+                return _refused("", cert)
     except InvalidOption as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
@@ -207,16 +208,11 @@ def why(address: str, tls: Tls | None, proxy: str = "") -> str:
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not trusted: {reason}"
     except ConnectionResetError:  # a reset before the handshake ended tells nothing
-        return _not_accepted(cert) if agreed and tls is not None else ""
+        return _refused("", cert) if agreed and tls is not None else ""
     except ssl.SSLError as error:
         if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
             return ""
-        known = (text for alert, text in _ALERTS.items() if alert in (error.reason or ""))
-        return (
-            next(known, f"the TLS handshake fails: {error.reason or error}").format(cert=cert)
-            if tls is not None
-            else ""
-        )
+        return _refused(error.reason or str(error), cert) if tls is not None else ""
     except OSError:
         return ""
     want = "it requires TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
@@ -277,9 +273,47 @@ def _for_others(address: str, tls: Tls, proxy: str) -> str:
     return f"its certificate is {names}, and not for {_wanted(address, tls)}: connect to a name that it has"
 
 
-def _not_accepted(cert: str) -> str:
-    """The likely reason if the other end only closes the connection."""
-    return _ALERTS["UNKNOWN_CA" if cert else "CERTIFICATE_REQUIRED"].format(cert=cert)
+def _refused(reason: str, cert: str) -> str:
+    """Why the other end refuses *cert*. *reason*: ssl's, empty if the other end only closes the connection.
+
+    A receiver's alert about a certificate that is out of date names its CA.
+    """
+    alert = next((each for each in _ALERTS if each in reason), "") if reason else "UNKNOWN_CA"
+    if not cert and not reason:
+        alert = "CERTIFICATE_REQUIRED"
+    if not alert:
+        return f"the TLS handshake fails: {reason}"
+    if (
+        cert
+        and alert not in ("CERTIFICATE_REQUIRED", "WRONG_VERSION_NUMBER")
+        and (late := out_of_date(cert, time.time()))
+    ):
+        return f"it refuses {cert}: {late}"
+    return _ALERTS[alert].format(cert=cert)
+
+
+def decoded(cert: str) -> dict[str, Any]:
+    """The fields of the first certificate in the file *cert*. Raises AttributeError, OSError."""
+    import ssl
+
+    # A private function, but the only way to read a certificate's dates without another package.
+    return dict(getattr(getattr(ssl, "_ssl"), "_test_decode_cert")(cert))  # noqa: B009
+
+
+def out_of_date(cert: str, now: float) -> str:
+    """Why the certificate in the file *cert* is not valid at *now*, in seconds since 1970, and what to do.
+
+    Empty if it is valid, or cannot be read.
+    """
+    import ssl
+
+    with contextlib.suppress(AttributeError, OSError, KeyError, ValueError):
+        found = decoded(cert)
+        if now > ssl.cert_time_to_seconds(str(found["notAfter"])):
+            return _REASONS["certificate has expired"]
+        if now < ssl.cert_time_to_seconds(str(found["notBefore"])):
+            return _REASONS["certificate is not yet valid"]
+    return ""
 
 
 class ServerCertificates:

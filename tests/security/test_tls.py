@@ -13,6 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from flarelog.errors import InvalidOption
 from flarelog.receiver.options import ServerOptions
+from flarelog.security import tls
 from flarelog.security.tls import Tls, readable
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
@@ -160,3 +161,25 @@ def test_a_receiver_is_not_open_to_other_machines_without_tls_unless_that_is_sai
 @pytest.mark.parametrize("listen", ["127.0.0.1:4721", "127.0.0.53:0", "localhost:4721", "[::1]:4721"])
 def test_on_loopback_there_is_no_ceremony(listen: str) -> None:
     ServerOptions(listen)
+
+
+@pytest.mark.parametrize("reason", ["", "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_CERTIFICATE_UNKNOWN"])
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        pytest.param((-9, -1), "it refuses {}: it has expired: request a new one", id="expired"),
+        pytest.param((1, 9), "it refuses {}: it is not valid yet: check this machine's clock, or wait", id="too-early"),
+    ],
+)
+def test_a_refused_certificate_that_is_out_of_date_is_called_so(
+    ca: Authority, reason: str, days: tuple[int, int], told: str
+) -> None:
+    cert = ca.issue("me", days=days).cert
+    assert tls._refused(reason, cert) == told.format(cert)
+
+
+def test_a_refused_certificate_within_its_dates_is_of_an_unknown_ca(ca: Authority) -> None:
+    cert = ca.issue("me").cert
+    assert tls._refused("", cert) == tls._refused("TLSV1_ALERT_UNKNOWN_CA", cert)
+    assert tls._refused("", cert) == f"it does not know the CA that signed {cert}"
+    assert tls._refused("", "").startswith("it requires a certificate: ")
