@@ -13,7 +13,7 @@ from flarelog.cli.run_argument import run_argument
 from flarelog.cli.there import origin
 from flarelog.completeness import completeness, exit_code
 from flarelog.contents import text_of
-from flarelog.errors import FAILED, OK, InvalidOption
+from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidOption
 from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.options import declared, typed
@@ -37,6 +37,7 @@ class LogOptions:
         "Show only logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
         flag="log",
         metavar="GLOB",
+        commas=True,
     )
     rank_globs: tuple[str, ...] = typed(
         (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
@@ -118,11 +119,12 @@ class Asked:
 
     def exit_code(self, reading: Reading, otherwise: int = OK) -> int:
         """The exit code after *reading*: 1 if a log could not be read; 6 or 7 if --exit-status was given and a log is
-        incomplete; else *otherwise*.
+        incomplete; else *otherwise*, or 3 if a wanted site or log matches nothing.
         """
         if reading.unreadable:
             return FAILED
-        return (self.shown.exit_status and exit_code(map(completeness, reading.selected))) or otherwise
+        lacking = self.shown.exit_status and exit_code(map(completeness, reading.selected))
+        return lacking or otherwise or (NOT_FOUND if reading.unmatched else OK)
 
 
 def positions(text: str) -> list[tuple[tuple[str, str], int]]:

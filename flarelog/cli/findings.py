@@ -69,6 +69,7 @@ class FindingsOptions:
         "Look only at logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
         flag="log",
         metavar="GLOB",
+        commas=True,
     )
     rank_map: tuple[str, ...] = typed(
         (),
@@ -152,9 +153,13 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     async def look() -> tuple[Told, First | None]:
         async with reading.origin:
             told = (await found_in(reading, new, system_zone() if asks else None, time.time_ns()))[0]
+            await reading.name_unmatched()
             return told, await first_cause(reading, told.findings, None)
 
     (found, more, _), first = asyncio.run(look())
+    for sentence in reading.unmatched:
+        say(f"flarelog: {sentence}")
+    code = FAILED if reading.unreadable else NOT_FOUND if reading.unmatched else OK
     if options.roots:
         found = [each for each in found if each.is_root]
     if not found:
@@ -164,7 +169,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     if options.output == "json":
         for each in found:
             click.echo(json.dumps(finding_record(each), ensure_ascii=True))
-        return FAILED if reading.unreadable else OK
+        return code
     for line in _table(found):
         click.echo(line)
     if more:
@@ -173,7 +178,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     missing = [*reading.infos, *reading.unstored]
     for sentence in (*_first_sentences(first, place.words), *few_missing(missing)):
         say(f"flarelog: {sentence}")
-    return FAILED if reading.unreadable else OK
+    return code
 
 
 def _first_sentences(first: First | None, place: Sequence[str]) -> Iterator[str]:

@@ -58,12 +58,17 @@ def first_error(asked: Asked, chosen: Selection) -> int:
             if asked.follow:
                 await _awaited(LineSearch(reading, view, around, ranks), ranks)
             if choice.include:
-                return await looking.first(), 0
+                first = await looking.first()
+                await looking.reading.name_unmatched()
+                return first, 0
             told, search = await found_in(reading, new, zone)
+            await reading.name_unmatched()
             return await first_of(reading, told.findings, search, looking), len(told.findings)
 
     first, findings = asyncio.run(look())
     read = looking.reading if choice.include else reading
+    for sentence in read.unmatched:
+        talk(sentence)
     if first is not None:
         _show(lines, asked, first.lines)
         _explain(first, asked, findings, len(read.streams))

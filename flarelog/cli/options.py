@@ -235,8 +235,11 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
 
 
 def split_at_commas(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The values in *given*, with commas between: names have none, but a glob may have them in brackets."""
-    return tuple(one for each in given for one in re.split(r",(?![^\[\]]*\])", each) if one or not each)
+    """The values in *given*, with commas between: names have none, but a glob may have them in brackets. A text without
+    a value stays an empty one, which the option refuses.
+    """
+    parts = ([one.strip() for one in re.split(r",(?![^\[\]]*\])", each)] for each in given)
+    return tuple(one for each in parts for one in (list(filter(None, each)) or [""]))
 
 
 class Switches(click.Command):

@@ -133,12 +133,15 @@ def _read(context: click.Context, asked: Asked) -> int:
             _beside(console, pipe)
         try:
             code = asyncio.run(_shown(reading, reader, console, pipe, asked, ranks))
-            return code or (_matched(reading, display, asked) if isinstance(display, MatchDisplay) else OK)
+            failed = _matched(reading, display, asked) if isinstance(display, MatchDisplay) else OK
+            if code in (OK, NOT_FOUND):
+                code = failed or code
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
                 places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
                 talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
             raise
+        return code
     return OK  # the user has left the pager
 
 
@@ -210,6 +213,7 @@ async def _through(reading: Reading, reader: Follow | Batch) -> None:
     async with reading.origin:
         asyncio.get_running_loop().call_later(TUNE_AFTER, tune_memory)  # a shorter call has little to read
         await reader.run()
+        await reading.name_unmatched()
 
 
 async def _shown(
@@ -276,5 +280,5 @@ def _say_missing(reading: Reading, asked: Asked) -> None:
 
     if asked.shown.exit_status and not asked.follow and (line := open_line(reading.selected)):
         talk(line)
-    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored)):
+    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored), *reading.unmatched):
         talk(missing)

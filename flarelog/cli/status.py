@@ -18,9 +18,9 @@ from flarelog.cli.completion import complete_site
 from flarelog.cli.options import Finite, Place, asks, output_option, place_options, split_at_commas
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
-from flarelog.cli.there import look, there
+from flarelog.cli.there import look, there, unmatched_sites
 from flarelog.completeness import completeness, exit_code
-from flarelog.errors import CannotConnect, NotAllowed, NotAReceiver, NotFound, TimedOut
+from flarelog.errors import NOT_FOUND, OK, CannotConnect, NotAllowed, NotAReceiver, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
@@ -147,8 +147,11 @@ def command(
             return found
 
     found = run(work())
-    if exit_status:
-        sys.exit(exit_code(map(completeness, found.streams)))
+    for sentence in () if watch else found.unmatched:
+        click.echo(f"flarelog: {sentence}", err=True)
+    code = exit_code(map(completeness, found.streams)) if exit_status else OK
+    if code := code or (NOT_FOUND if found.unmatched else OK):
+        sys.exit(code)
 
 
 class Found(NamedTuple):
@@ -156,6 +159,7 @@ class Found(NamedTuple):
     state: str  # of the run
     troubles: Troubles | None = None  # None: unknown, or the caller may not see them
     earliest: Finding | None = None  # the earliest finding that may be a cause
+    unmatched: Sequence[str] = ()  # a sentence for each wanted site that matches nothing
 
 
 @frozen
@@ -170,7 +174,7 @@ class _Asked:
     urls: LogUrls | None = None
 
     def lines(self, look: Found) -> list[str]:
-        found, state, troubles, earliest = look
+        found, state, troubles, earliest, _ = look
         now = int(time.time() * 1000)
         if self.as_json:
             records = (
@@ -263,21 +267,11 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
     """The chosen streams, and the state of the run, if one was named. Raises NotFound, CannotConnect."""
     check(asked.patterns)
+    unmatched: list[str] = []
     found = await look(asked.run, store, connected, plain(asked.patterns), unstored=True)
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
-        if not found:
-            if asked.run:
-                from flarelog.viewers.missing import missing, said  # needed after a mistake only
-                from flarelog.viewers.selection import Selection
-
-                raise said(*await missing(there(store, connected), Selection(asked.run, asked.patterns)))
-            sites = {info.stream.site for info in await look(asked.run, store, connected)}
-            from flarelog.viewers.missing import suggested  # needed after a mistake only
-
-            meant = suggested("site", asked.patterns, sites)
-            what = f"there is no site {' or '.join(asked.patterns)}{f': did you mean {meant}?' if meant else ''}"
-            raise NotFound(what if what.endswith("?") else f"{what}: leave out --site to see all sites")
+        unmatched = await unmatched_sites(asked.run, asked.patterns, found, store, connected)
     state = ""
     if connected is not None:
         state = await _state(asked.run, connected) if asked.run else ""
@@ -299,10 +293,10 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     for each in troubles or ():
         by_stream[each.stream].append(each)
     if not troubles:
-        return Found(found, state, by_stream if troubles is not None else None)
+        return Found(found, state, by_stream if troubles is not None else None, unmatched=unmatched)
     from flarelog.detect.across import first_root  # imported already, to judge the findings
 
-    return Found(found, state, by_stream, first_root(troubles))
+    return Found(found, state, by_stream, first_root(troubles), unmatched)
 
 
 async def _troubles(
@@ -356,7 +350,7 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
         logging.getLogger("flarelog").setLevel(logging.WARNING)
     screen = _Screen(in_place)
     shown = Found([], "")
-    heard, asked_once = time.monotonic(), False
+    heard, asked_once, told = time.monotonic(), False, False
     while True:
         began, over, note = time.monotonic(), False, ""
         looking = asyncio.ensure_future(look_once())
@@ -384,7 +378,10 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             lines = _away(asked, shown, place, time.monotonic() - heard) if away else [note]
             screen.show(lines, note)
         else:
-            screen.show(asked.lines(shown))
+            screen.show([*asked.lines(shown), *(shown.unmatched if in_place else ())])
+            for sentence in shown.unmatched if not (in_place or told) else ():
+                click.echo(f"flarelog: {sentence}", err=True)
+            told = True
         if over:
             return shown
         taken = time.monotonic() - began

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flarelog.cli.options import Place
 from flarelog.errors import FlarelogError, NotFound
+from flarelog.globs import any_of
 from flarelog.model import StreamInfo, with_rests
 from flarelog.names import run_name
 from flarelog.records import ordered
@@ -48,6 +49,30 @@ async def look(
 
         raise said(*await without(there(store, connected), run_id))
     return with_rests(ordered(found))
+
+
+async def unmatched_sites(
+    run: str, patterns: Sequence[str], found: Sequence[StreamInfo], store: str | None, connected: Client | None
+) -> list[str]:
+    """A sentence for each of *patterns* that matches no site in *found*, which is of *run*, or of all runs if that is
+    empty. Raises CannotConnect, NotAllowed, and NotFound where nothing was found.
+    """
+    sites = {info.stream.site for info in found}
+    absent = [each for each in dict.fromkeys(patterns) if not any(any_of((each,), site) for site in sites)]
+    if not absent:
+        return []
+    from flarelog.viewers.missing import missing, no_site, said  # needed after a mistake only
+    from flarelog.viewers.selection import Selection
+
+    parts = [(each,) for each in absent] if found else [tuple(absent)]
+    if run:
+        told = [said(*await missing(there(store, connected), Selection(run, each))) for each in parts]
+    else:
+        known = {info.stream.site for info in await look("", store, connected)}
+        told = [NotFound(no_site(each, known)) for each in parts]
+    if not found:
+        raise told[0]
+    return [text for text in map(str, told) if text]
 
 
 def origin(place: Place) -> Origin:

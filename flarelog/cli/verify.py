@@ -14,8 +14,9 @@ from flarelog.cli.completion import complete_site
 from flarelog.cli.options import DIRECTORY, option, output_option, split_at_commas, timeout_option
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
+from flarelog.cli.there import unmatched_sites
 from flarelog.completeness import completeness, exit_code
-from flarelog.errors import FAILED, NOT_FOUND, NotAllowed, NotFound
+from flarelog.errors import FAILED, NOT_FOUND, OK, NotAllowed, NotFound
 from flarelog.globs import any_of, check
 from flarelog.model import StreamInfo
 from flarelog.names import run_name
@@ -57,7 +58,8 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
       flarelog verify --store logs
       flarelog verify job-1 --site site-1 --store logs
     """
-    verdicts, unvouched, left_out, unstored = run(_verify(run_id, sites, Path(store), Path(source) if source else None))
+    looked = run(_verify(run_id, sites, Path(store), Path(source) if source else None))
+    verdicts, unvouched, left_out, unstored, unmatched = looked
     for verdict in verdicts:
         if as_json:
             click.echo(json.dumps(_record(verdict)))
@@ -70,6 +72,8 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
             click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
     for sentence in (*unvouched, *unstored_sentences(unstored), *unread(unstored)):
         click.echo(sentence, err=as_json)
+    for sentence in unmatched:
+        click.echo(f"flarelog: {sentence}", err=True)
     unreadable = any(info.is_unreadable for info in unstored)
     if unvouched or left_out or unreadable or any(verdict.first is not None or verdict.damaged for verdict in verdicts):
         sys.exit(FAILED)
@@ -77,7 +81,8 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
     if source and full and all(verdict.alone for verdict in full):
         click.echo(f"nothing was compared with {legible(source)}: a copy of a file is another file", err=True)
         sys.exit(NOT_FOUND)
-    sys.exit(exit_code([*(verdict.lacks for verdict in verdicts), *map(completeness, unstored)]))
+    code = exit_code([*(verdict.lacks for verdict in verdicts), *map(completeness, unstored)])
+    sys.exit(code or (NOT_FOUND if unmatched else OK))
 
 
 def _record(verdict: Verdict) -> dict[str, object]:
@@ -93,7 +98,7 @@ def _record(verdict: Verdict) -> dict[str, object]:
 
 async def _verify(
     run_id: str, sites: tuple[str, ...], root: Path, source: Path | None
-) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo]]:
+) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo], list[str]]:
     if run_id:
         run_name(run_id)
     check(sites)
@@ -118,4 +123,5 @@ async def _verify(
         if not run_id:
             raise NotFound(f"{legible(str(root))} has no log of {'such a site' if sites else 'any run'}")
         raise said(*await (missing(origin, Selection(run_id, sites)) if sites else without(origin, run_id)))
-    return verify(store, streams, source), unvouched, store.left_out, unstored
+    unmatched = await unmatched_sites(run_id, sites, [*held, *unstored], str(root), None)
+    return verify(store, streams, source), unvouched, store.left_out, unstored, unmatched

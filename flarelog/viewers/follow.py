@@ -127,9 +127,9 @@ class Follow:
                 self._found(infos, group, over=state is RunState.ENDED)
                 if not (self._reading.streams or self._over):
                     await self._say_waiting()
-                elif infos and not (self._said or self._over or self._display.terminal):
+                elif infos and not (self._said or self._over):
                     self._said = True
-                    self._say_missing(infos)
+                    await self._say_missing()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._removed.wait()
@@ -233,16 +233,20 @@ class Follow:
         what, meant = f"{self._reading.origin.name} has no such log", ""
         with contextlib.suppress(FlarelogError):  # the next listing raises it
             what, meant = await missing(self._reading.origin, self._reading.selection)
+        self._say_wait(what, meant)
+
+    async def _say_missing(self) -> None:
+        """Say which of the wanted sites and logs have no stream, while others are shown."""
+        from flarelog.viewers.missing import missing, unmatched_parts  # only an early reader needs it
+
+        with contextlib.suppress(FlarelogError):  # the next listing raises it
+            for part in unmatched_parts(self._reading.selection, self._reading.every):
+                self._say_wait(*await missing(self._reading.origin, part))
+
+    def _say_wait(self, what: str, meant: str) -> None:
+        """Say what is waited for: the result of ``missing``."""
         if what:
             self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
-
-    def _say_missing(self, infos: Iterable[StreamInfo]) -> None:
-        """Say which of the named sites have no stream, while others are shown."""
-        there = {info.stream.site for info in infos}
-        absent = [site for site in dict.fromkeys(self._reading.selection.named) if site not in there]
-        if absent:
-            where = f"run {self._reading.selection.run} at {self._reading.origin.name}"
-            self._reading.say(f"{where} has no site {' or '.join(absent)} yet: waiting")
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:

@@ -43,6 +43,33 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     return _unknown("log", of_logs, {stream.name for stream in there}, where)
 
 
+def unmatched_parts(wanted: Selection, infos: Iterable[StreamInfo]) -> list[Selection]:
+    """For each site and each log of *wanted* that matches none of *infos*, a selection of it alone.
+
+    *infos*: of all logs of the wanted sites, unstored ones as well.
+    """
+    known = list(infos)
+    sites = {info.stream.site for info in known}
+    absent = [site for site in dict.fromkeys(wanted.sites) if not any(globs.any_of((site,), one) for one in sites)]
+    of_logs = [Selection(wanted.run, wanted.sites, (log,)) for log in dict.fromkeys(wanted.logs)]
+    return [
+        *(Selection(wanted.run, (site,)) for site in absent),
+        *(each for each in of_logs if not any(each.lacks(info) for info in known)),
+    ]
+
+
+async def unmatched(origin: Origin, wanted: Selection, infos: Iterable[StreamInfo]) -> list[str]:
+    """A sentence for each of the ``unmatched_parts``. Raises CannotConnect, NotAllowed."""
+    found = [await missing(origin, part) for part in unmatched_parts(wanted, infos)]
+    return [str(said(what, meant)) for what, meant in found if what]
+
+
+def no_site(asked: Sequence[str], known: Iterable[str]) -> str:
+    """The sentence that no run has one of the sites *asked*; *known*: the sites of all runs."""
+    what, meant = f"there is no site {' or '.join(asked)}", suggested("site", asked, sorted(known, key=natural))
+    return f"{what}: did you mean {meant}?" if meant else f"{what}: leave out --site to see all sites"
+
+
 async def without(origin: Origin, run: str) -> tuple[str, str]:
     """As ``missing``, for *run*, of which *origin* holds no log; the sentence says why nothing of it was stored."""
     runs: list[str] = []

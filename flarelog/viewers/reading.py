@@ -126,6 +126,8 @@ class Reading:
         self.copies: dict[StreamId, StreamInfo] = {}  # selected logs that repeat others, and are left out
         self._maybe_copies: dict[StreamId, float] = {}  # when a log was found that waits for the log.txt beside it
         self._said: set[str] = set()  # sentences about copies
+        self.unmatched: list[str] = []  # a sentence for each wanted site or log that matches nothing
+        self.every: list[StreamInfo] = []  # the last list, with the other logs of the wanted sites
         self._sieve, self._ordered = view.sieve, view.merged or ordered
         self._chosen = view.choice.since is not None or view.choice.until is not None
         self.clocks = Clocks()
@@ -174,7 +176,7 @@ class Reading:
         a stream that may be a copy of one that comes later. Raises FlarelogError.
         """
         times = () if self.streams else self._times  # bytes of streams found later came later
-        every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
+        self.every = every = await self.origin.streams(self.selection.run, self.selection.named, times, unstored=True)
         found = [info for info in every if not info.unstored]
         self.clocks.learn(found)
         self.unstored = ordered(info for info in every if info.unstored and self.selection.lacks(info))
@@ -201,6 +203,12 @@ class Reading:
         if info.sealed or stream in self.streams or self.selection.names(stream) or not is_copy_name(stream):
             return False
         return now - self._maybe_copies.setdefault(stream, now) < COPY_WITHIN
+
+    async def name_unmatched(self) -> None:
+        """Set ``unmatched``, after the last list. Raises FlarelogError."""
+        from flarelog.viewers.missing import unmatched  # imported after the last line
+
+        self.unmatched = await unmatched(self.origin, self.selection, self.every)
 
     async def grown(self, within: float) -> list[StreamInfo] | None:
         """The selected streams that have grown *within* so many seconds, without marks; None where only ``listed``

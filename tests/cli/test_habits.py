@@ -53,7 +53,7 @@ def bodies(text: str) -> list[str]:
         pytest.param(("-1",), ["INFO end", "INFO other"], id="a-count-as-of-tail"),
         pytest.param(("-A", "1", "-g", "ERROR"), ["ERROR broken", "INFO end"], id="a-count-of-another-option"),
         pytest.param(("-n", "-1", "--site", "site-2"), ["INFO other"], id="minus-one-line"),
-        pytest.param(("--site", "site-2,site-9"), ["INFO other"], id="sites-with-commas"),
+        pytest.param(("--site", "site-2, site-[2]"), ["INFO other"], id="sites-with-commas"),
         pytest.param(("--site", "site-[2,9]"), ["INFO other"], id="a-comma-in-brackets"),
         pytest.param(("--since", "1 hour ago", "--site", "site-2"), ["INFO other"], id="since-in-words"),
     ],
@@ -63,6 +63,60 @@ def test_what_readers_of_logs_are_used_to(
 ) -> None:
     code, out, err = called(capfd, "logs", RUN, "--store", store, "--json", *args)
     assert (code, bodies(out), err) == (0, found, "")
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        pytest.param(("--site", "site-2,site-9"), "site site-9 (it has site-1, site-2)", id="a-site-in-a-list"),
+        pytest.param(("--site", "site-2", "--site", "site2"), "site site2 (it has site-1, site-2)", id="a-second-site"),
+        pytest.param(("--site", "site-2, x*"), "site x* (it has site-1, site-2)", id="a-glob"),
+        pytest.param(("--log", "log.txt,log.tx", "--site", "site-2"), "log log.tx (it has log.txt)", id="a-log"),
+        pytest.param(
+            ("--log", "log.txt", "--log", "no*", "--site", "site-2"), "log no* (it has log.txt)", id="a-glob-log"
+        ),
+    ],
+)
+@together(
+    "command",
+    [
+        ("logs",),
+        ("logs", "-o", "raw"),
+        ("logs", "-c"),
+        ("status",),
+        ("verify",),
+        ("findings",),
+        ("logs", "--first-error"),
+    ],
+)
+def test_a_part_of_a_list_that_matches_nothing_is_named(
+    store: str, capfd: pytest.CaptureFixture[str], command: tuple[str, ...], args: tuple[str, ...], what: str
+) -> None:
+    if "--log" in args and command[0] in ("status", "verify"):
+        pytest.skip("it has no --log")
+    alone = ("--site", "site-2")
+    whole = called(capfd, command[0], RUN, "--store", store, *command[1:], *alone)
+    code, out, err = called(capfd, command[0], RUN, "--store", store, *command[1:], *args)
+    assert out == whole[1]
+    assert code == (whole[0] or 3)
+    (line,) = [line for line in err.splitlines() if line not in whole[2].splitlines()]
+    assert line.startswith(f"flarelog: run {RUN} at {store} has no {what}")
+
+
+def test_a_part_that_matches_nothing_is_named_without_a_run(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    told = "flarelog: there is no site site2: did you mean site-2?\n"
+    for command, code in (("status", 3), ("verify", 7)):
+        found = called(capfd, command, "--store", store, "--site", "site-2,site2")
+        assert (found[0], found[2]) == (code, told)
+    assert called(capfd, "status", "--store", store, "--site", "site2") == (3, "", told)
+
+
+@together("command", ["logs", "status", "verify", "findings"])
+def test_a_list_without_a_value_is_refused(store: str, capfd: pytest.CaptureFixture[str], command: str) -> None:
+    for given in ("", " ", ",", " , "):
+        code, out, err = called(capfd, command, RUN, "--store", store, "--site", given)
+        assert (code, out) == (2, "")
+        assert err.endswith("an empty pattern matches nothing: give a name, or leave the option out\n")
 
 
 @together("command", ["status", "streams", "runs", "logs"])

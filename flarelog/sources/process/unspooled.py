@@ -1,8 +1,9 @@
 """The bytes that a full spool cannot take, on their way from the spooler to the copier, in a ring in memory.
 
 The copy loses no byte because the spool is full: the spooler waits for the copier, as the command itself would wait for
-the reader of its output. A reader that takes nothing for PATIENCE is not waited for until it reads again, because the
-command must not block on it; what the copier has not read by then is missing in the copy.
+the reader of its output. It does not wait while the copy's disk is full. A reader that takes nothing for PATIENCE is
+not waited for until it reads again, because the command must not block on it; what the copier has not read by then is
+missing in the copy.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ class Patience:
         """Whether the copier has not passed *end*, and is still worth waiting for."""
         shared = self._shared
         copied = shared.copied
-        if shared.gone or copied >= end:
-            if copied >= shared.taken:
-                self._seen = None
+        if shared.gone or shared.refused or copied >= end:
+            self._seen = None
             return False
         if copied != self._seen:
             self._seen, self._since = copied, now
