@@ -15,8 +15,8 @@ import time
 from types import TracebackType
 
 from flarelog.backoff import delay
-from flarelog.errors import FlarelogError, InvalidOption
-from flarelog.names import parse_address
+from flarelog.errors import CannotListen, FlarelogError, InvalidOption
+from flarelog.names import is_loopback, parse_address
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import MAX_LIFETIME, PAGES, Tokens
 
@@ -28,6 +28,26 @@ END_WITHIN = 10.0  # seconds before a page that was told to end is killed
 _ANY = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "": "127.0.0.1"}  # noqa: S104  where to connect if it listens on all
 
 
+def check(listen: str) -> None:
+    """Raises InvalidOption if no page beside a receiver can be at *listen*."""
+    host, port = parse_address(listen)
+    if not is_loopback(host):
+        raise InvalidOption(
+            f"web {listen} is not on loopback, where plain HTTP can be overheard: give 127.0.0.1:{port}; for other"
+            " machines run flarelog web --trust-proxy by itself, with a proxy before it that ends TLS"
+        )
+
+
+def demand_free(listen: str) -> None:
+    """Raises InvalidOption if the page cannot listen at *listen*."""
+    from flarelog.viewers.web.serving import bound
+
+    try:
+        bound(listen).close()
+    except CannotListen as error:
+        raise InvalidOption(f"web {str(error).removeprefix('cannot listen at ')}") from error
+
+
 class Beside:
     """The page at *listen*, for a receiver with *tls*. Use as an asynchronous context manager.
 
@@ -35,7 +55,7 @@ class Beside:
     """
 
     def __init__(self, listen: str, tls: Tls | None, tokens: Tokens | None) -> None:
-        parse_address(listen)
+        check(listen)
         if tls is not None and tokens is None:
             raise InvalidOption("web with TLS needs a port where people show tokens: give reader_listen as well")
         self._listen, self._tls, self._tokens = listen, tls, tokens

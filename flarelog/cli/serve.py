@@ -10,7 +10,7 @@ from functools import partial
 
 import click
 
-from flarelog.cli.beside import Beside
+from flarelog.cli.beside import Beside, demand_free
 from flarelog.cli.notify import Service
 from flarelog.cli.options import DIRECTORY, READ, Access, Whole, asks, option, tls_options
 from flarelog.cli.ready import ready_file
@@ -18,6 +18,7 @@ from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
 from flarelog.errors import InvalidOption
+from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.receiver.server import Server
@@ -145,7 +146,12 @@ def _page(listen: str, tls: Tls | None, options: ServerOptions) -> Beside:
     from flarelog.cli.web import installed  # other receivers skip this import
 
     installed()
-    return Beside(listen, tls, options.tokens if options.reader_listen else None)
+    page = Beside(listen, tls, options.tokens if options.reader_listen else None)
+    port = parse_address(listen)[1]
+    if port and port in (parse_address(each)[1] for each in (options.listen, options.reader_listen) if each):
+        raise InvalidOption(f"web {listen} has the receiver's own port: give the page another one")
+    demand_free(listen)
+    return page
 
 
 async def _watched(service: Service, page: Beside | None, work: Coroutine[object, None, None]) -> None:
