@@ -24,6 +24,7 @@ PROXY = "HTTP proxy before the receiver; off: none.  [default: of grpc_proxy, ht
 NO_ANSWER = "the proxy accepts connections, but does not answer"
 CLOSES = "the proxy closes the connection without an answer"
 NO_PROXY = "the program at the proxy's port is no HTTP proxy"
+_WORDS = ("none", "no", "false", "direct", "never")  # for which people write off
 _PORT = 80  # of a proxy whose URL has none
 _HOSTS = "/etc/hosts"
 _URL = late(r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(?:(.*)@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/*")
@@ -116,11 +117,19 @@ def _parsed(url: str, source: str) -> Proxy | str:
     found = _URL.fullmatch(url.strip())
     if found is None or int(found[4] or _PORT) > 65535:
         return "its value is no URL of a proxy" if "@" in url else f"{quoted(url)} is no URL of a proxy"
+    if found[3].lower() in _WORDS:
+        return f"{quoted(url)} is no proxy; off means none"
     if found[1] and found[1].lower() != "http":
         return f"{found[1]}:// proxies are not supported, only http://"
     from urllib.parse import unquote
 
     return Proxy(found[3], int(found[4] or _PORT), unquote(found[2] or ""), source)
+
+
+def has_password(url: object) -> bool:
+    """Whether *url*, the value of ``--proxy``, has a password."""
+    found = _parsed(url, "") if isinstance(url, str) else None
+    return isinstance(found, Proxy) and ":" in found.login
 
 
 def _is_here(host: str, hosts: str) -> bool:

@@ -384,6 +384,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     """The check that the command *names* makes of one value of *param*; it raises FlarelogError. None: no check."""
     from flarelog.cli import lines  # not needed to read a file alone
     from flarelog.cli.asked import positions
+    from flarelog.cli.beside import check as check_web
     from flarelog.cli.findings import table
     from flarelog.cli.ready import check as check_ready
     from flarelog.cli.view import codec, siteless
@@ -418,6 +419,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         "--ready-file": partial(_file, check_ready),
         "--fault": lambda text: PocOptions(faults=faults((text,), tls=True), tls=True),
         "--workers": place.check,
+        "--web": check_web,
     }
     if names == ("run",) and "--redact" in param.opts:  # a sidecar's own options check theirs
         return lambda text: SourceOptions(".", redact=(text,))
@@ -468,13 +470,22 @@ def _unusable(document: Document, names: tuple[str, ...], found: Mapping[str, An
         yield Fault(document.line(names, "tls-cert"), f"tls-cert: {error}", value=True)
 
 
+def _is_exposed(status: os.stat_result) -> bool:
+    """Whether other users may read the file: the group of a file of root's may."""
+    return bool(stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037))
+
+
 def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
     """A fault for each secret of a table that other users may read."""
+    from flarelog.proxies import has_password
     from flarelog.security.tokens import is_secret  # tables without secrets skip this import
 
     table: Any = document.tables
     for name in names:
         table = table.get(name, {})
+    if isinstance(table, dict) and has_password(table.get("proxy")) and _is_exposed(os.stat(document.path)):
+        sentence = f"proxy: its password is readable for others in {legible(document.path)}: chmod 600 the file"
+        yield Fault(document.line(names, "proxy"), sentence, value=True)
     for key in SECRETS:
         path = table.get(key) if isinstance(table, dict) else None
         if not isinstance(path, str) or not path:  # as if it were not given
@@ -489,5 +500,5 @@ def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
         except (OSError, ValueError) as error:
             yield Fault(line, f"{key}: {legible(path)} cannot be read: {getattr(error, 'strerror', error)}", value=True)
             continue
-        if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
+        if _is_exposed(status):
             yield Fault(line, f"{key}: {legible(path)} is readable for others: chmod 600 it", value=True)

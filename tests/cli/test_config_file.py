@@ -465,6 +465,34 @@ def test_names_that_variables_fill_are_no_faults(path: Path) -> None:
     assert checked(path, text) == (0, f"{path}: 4 options, no faults\n", "")
 
 
+@pytest.mark.parametrize(
+    ("proxy", "mode", "code"),
+    [
+        ("http://u:p@h:1", 0o644, 78),
+        ("u:p@h:1", 0o604, 78),
+        ("http://u:p@h:1", 0o600, 0),
+        ("http://u@h:1", 0o644, 0),
+        ("http://h:1", 0o644, 0),
+        ("off", 0o644, 0),
+    ],
+)
+@pytest.mark.parametrize("table", ["sidecar", "run", "logs"])
+def test_a_password_of_a_proxy_that_others_may_read_is_reported(
+    path: Path, table: str, proxy: str, mode: int, code: int
+) -> None:
+    path.touch()
+    path.chmod(mode)
+    found = checked(path, f"[{table}]\nproxy = '{proxy}'\n")
+    assert found[0] == code
+    where = f"{path}, line 2: proxy: its password is readable for others in {path}: chmod 600 the file\n"
+    assert found[2].endswith(where) == bool(code)
+
+
+def test_an_address_where_no_page_may_be_is_reported(path: Path) -> None:
+    found = checked(path, "[serve]\nstore = 's'\nweb = '0.0.0.0:4780'\n")
+    assert (found[0], f"{path}, line 3: web: " in found[2]) == (78, True)
+
+
 def test_every_fault_of_every_table_is_told_in_the_order_of_the_lines(path: Path) -> None:
     code, out, err = checked(path, "[sidecar]\nranks = 3\n[certs.sit]\ndays = 3\n[serve]\nx = 1\n[logs]\ntail = 'y'\n")
     assert (code, out) == (78, "")
