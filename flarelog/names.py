@@ -292,6 +292,8 @@ def _advice(address: str) -> str:
     for ip, its_port in ((host, port), (address.strip("[]"), "4721")):
         if ":" in ip and _packed(ip) is not None and _valid(f"[{ip}]:{its_port}"):
             return f"an IPv6 address needs brackets and a port, as in [{ip}]:{its_port}"
+    if _PORT.fullmatch(address):
+        return f"it is a port alone: write HOST:PORT, as in 127.0.0.1:{address}"
     return (
         f"write HOST:PORT, as in {address}:4721"
         if _valid(f"{address}:4721")

@@ -241,6 +241,7 @@ def test_what_is_no_port_makes_no_address(port: str) -> None:
     ("address", "advice"),
     [
         ("fd77::1:4721", "an IPv6 address needs brackets and a port, as in [fd77::1]:4721"),
+        ("4721", "it is a port alone: write HOST:PORT, as in 127.0.0.1:4721"),
         ("fd77::1", "an IPv6 address needs brackets and a port, as in [fd77::1]:4721"),
         ("::1:4721", "an IPv6 address needs brackets and a port, as in [::1]:4721"),
         ("[::1]", "an IPv6 address needs brackets and a port, as in [::1]:4721"),

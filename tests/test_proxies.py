@@ -122,7 +122,7 @@ def test_which_exceptions_count() -> None:
 def test_the_option_outweighs_the_variables() -> None:
     assert through(asked="http://q.example:8080", **SET) == "--proxy=http://q.example:8080"
     assert through(asked="off", **SET) == ""
-    for wrong in ("socks5://q.example:1080", "http://", "http://q:99999", "http://a b"):
+    for wrong in ("socks5://q.example:1080", "http://", "http://q:99999", "http://a b", "none", "http://NONE"):
         with pytest.raises(InvalidOption, match="proxy must be off or http://HOST:PORT"):
             route(FAR, wrong, {})
     with pytest.raises(InvalidOption) as refused:

@@ -212,14 +212,14 @@ class Lines:
 
 def demand_apart(said: Mapping[str, object]) -> None:
     """Raises UsageError if *said*, options of a reader by their parameters' names, exclude each other."""
-    part = said.get("tail") not in (None, -1)
+    part, as_json = said.get("tail") not in (None, -1), said.get("output") == "json" or bool(said.get("json"))
     if said.get("output") == "raw" and (part or said.get("order") == "time" or any(map(said.get, _CHANGING))):
         raise click.UsageError(
             "-o raw writes the exact bytes of whole logs: leave out options that choose or change lines"
         )
-    if said.get("output") == "json" and said.get("format") is not None:
+    if as_json and said.get("format") is not None:
         raise click.UsageError("--format applies only to text: leave out --format or -o json")
-    if said.get("count") and (said.get("output") != "text" or said.get("follow") or said.get("first_error")):
+    if said.get("count") and (as_json or said.get("output") != "text" or said.get("follow") or said.get("first_error")):
         raise click.UsageError("-c shows a count of stored lines: leave out -o, --follow and --first-error")
     if said.get("first_error") and part:
         raise click.UsageError("--first-error reads whole logs: leave out --tail")
@@ -232,6 +232,8 @@ def heed_habits(context: click.Context, options: LineOptions, instead: str) -> N
     """
     if is_flag("fixed_strings") and not (options.include or options.exclude or options.highlight):
         raise click.UsageError(f"-F takes patterns as plain text, and no pattern is given: {instead}")
+    if context.params.get("count") and (options.after or options.before or options.context):
+        click.echo("note: -c counts the matching lines alone: -A, -B and -C change nothing", err=True)
     if not options.include and any(re.match(r"-[tFfc]*e", word) for word in context.meta.get(TYPED, ())):
         click.echo("note: -e leaves out the lines that match (--exclude): -i or -g shows them alone", err=True)
 

@@ -40,6 +40,7 @@ TYPED = "flarelog.typed"  # where a command's context has its words
 _KINDS = "flarelog_kinds"  # the attribute of a command's function that holds the dataclasses of its options
 _SOME = {"receiver": "localhost:1", "run": "run", "site": "site", "root": "."}  # stand-ins for fields without a default
 _METAVARS = {"bytes": "SIZE", "seconds": "DURATION", "hours": "DURATION", "days": "DURATION"}
+_WORD = late(r"(?!nan|inf)[a-z]+", re.IGNORECASE)
 _UNITED = late(r"\s*\d[\d.]* *(?!e[+-]?\d)[a-z]", re.ASCII | re.IGNORECASE)
 
 
@@ -83,7 +84,7 @@ def _number(
     value: Any, unit: Unit | None, kind: click.IntRange | click.FloatRange, param: click.Parameter | None
 ) -> Any:
     """The number of *unit* in *value*, a text that names a unit; any other *value* as it is. Raises BadParameter."""
-    if unit is None or not isinstance(value, str) or not _UNITED.match(value):
+    if unit is None or not isinstance(value, str) or not (_UNITED.match(value) or _WORD.fullmatch(value.strip())):
         return value
     try:
         found = amount(value, unit)

@@ -21,6 +21,7 @@ from flarelog.cli.options import (
     job_name_option,
     option,
     proxy_option,
+    split_at_commas,
     tls_options,
     words,
 )
@@ -52,6 +53,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
     "--redact",
     multiple=True,
     metavar="NAME",
+    callback=split_at_commas,
     help="Mask these kinds of secrets: tokens, passwords, keys, email or all.",
 )
 @option(

@@ -196,6 +196,9 @@ def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = F
     return tuple(found)
 
 
+_OFFSET = late(r"(T\d\d:\d\d[\d:.]*)T?([+-]\d\d):?(\d\d)?\Z", re.ASCII)
+
+
 def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None = None) -> int:
     """Parse *text* as a time: RFC 3339, a date, an age (``5m``, ``2h30m``, ``1 hour ago``, ``90`` seconds), or, by the
     clock of *zone*, ``13:50`` (the last time that it was), ``today`` and ``yesterday``. A date without a zone is in
@@ -212,6 +215,7 @@ def moment(text: str, now: int, zone: tzinfo | None = None, dates: tzinfo | None
     with suppress(InvalidOption):
         return now - round(seconds(text.lower().removesuffix("ago")) * SECOND)
     said = text.replace(" ", "T").replace(",", ".")
+    said = _OFFSET.sub(lambda found: f"{found[1]}{found[2]}:{found[3] or '00'}", said)
     if (short := re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d)(Z|[+-]\d\d:\d\d)", said, re.ASCII)) is not None:
         said = f"{short[1]}:00{short[2]}"
     if (time := rfc3339(said)) is not None:

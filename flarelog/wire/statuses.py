@@ -89,7 +89,7 @@ def _of_proxy(details: str, cause: str, proxy: Proxy) -> str:
     """What gRPC's *details* say about *proxy*, or else *cause*."""
     if refused := _REFUSED.search(details):
         return proxy.refusal(int(refused[1]))
-    if _UNREACHED in details:
+    if any(each in details for each in _UNREACHED):
         return f"the proxy cannot be reached: {cause}"
     if "Expected '" in details:  # of gRPC's parser of HTTP/1
         return NO_PROXY
@@ -118,9 +118,9 @@ _AGED, _STOPPED = "max connection age", "it no longer answers"  # the first is i
 # The prefixes that gRPC puts before the cause of a lost connection; the cause may hold colons of its own.
 _WRAPPING = late(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
-    r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
+    r"|Failed to connect to remote host: |connect: |connect failed: addr: \S+ error: |getsockopt\(SO_ERROR\): "
 )
-_UNREACHED = "Failed to connect to remote host: "
+_UNREACHED = ("Failed to connect to remote host: ", "connect failed: addr: ")
 _REFUSED = late(r"HTTP proxy returned response code (\d{3})")
 _RESOLVING = late(
     r"errors resolving (\S+):\d+: \[field:hostname lookup error:"

@@ -112,6 +112,15 @@ def test_a_part_that_matches_nothing_is_named_without_a_run(store: str, capfd: p
     assert called(capfd, "status", "--store", store, "--site", "site2") == (3, "", told)
 
 
+def test_options_without_an_effect_are_named(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for json_form in (("--json",), ("-o", "json")):
+        code, _, err = called(capfd, "logs", RUN, "--store", store, "--format", "{text}", *json_form)
+        assert (code, "--format applies only to text: leave out --format or -o json" in err) == (2, True)
+        assert called(capfd, "logs", RUN, "--store", store, "-c", *json_form)[0] == 2
+    counted = called(capfd, "logs", RUN, "--store", store, "-c", "-g", "ERROR", "-A", "2")
+    assert (counted[0], counted[2]) == (0, "note: -c counts the matching lines alone: -A, -B and -C change nothing\n")
+
+
 def test_a_page_beside_a_receiver_that_cannot_listen_is_refused_at_the_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from flarelog.cli.options import Switches, asks
+from flarelog.cli.options import Switches, asks, split_at_commas
 from flarelog.options import option
 from tests.rows import together
 
@@ -103,10 +103,27 @@ def test_help_shows_each_option_once_its_own_first_and_no_older_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (("a,b",), ("a", "b")),
+        (("a, b ", " c"), ("a", "b", "c")),
+        (("a[,]b,c",), ("a[,]b", "c")),
+        (("a,,b,",), ("a", "b")),
+        ((",",), ("",)),
+        ((" ",), ("",)),
+    ],
+)
+def test_a_list_with_commas(given: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert split_at_commas(None, None, given) == found  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("args", "why"),
     [
         (("--size", "10XB"), "'10XB' is not a size: write 500MB, 10GB or 64MiB"),
         (("--keep", "2 moons"), "'2 moons' is not a length of time: write 90s, 45m, 12h, 30d or 2w"),
+        (("--keep", "forever"), "'forever' is not a length of time: write 90s, 45m, 12h, 30d or 2w"),
+        (("--size", "big"), "'big' is not a size: write 500MB, 10GB or 64MiB"),
         (("--keep", "-2w"), "'-2w' is not a valid float"),
         (("--wait", "2w"), "'2w' is not a valid float"),
     ],

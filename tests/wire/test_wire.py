@@ -537,6 +537,11 @@ C_ARES, NATIVE = "address lookup failed for r.example:1: ", "Address lookup fail
             id="an-address-with-colons",
         ),
         pytest.param(
+            f"connect failed: addr: ipv4:{HERE} error: Network is unreachable",
+            "Network is unreachable",
+            id="an-address-that-has-no-route",
+        ),
+        pytest.param(
             f"failed to connect to all addresses; last error: UNAVAILABLE: ipv4:{HERE}: Socket closed",
             "the connection was closed",
             id="what-grpc-wraps",

@@ -49,8 +49,9 @@ class SourceOptions:
         (),
         "Send only files that match. Repeatable. Without '/' the pattern matches the last part of a path.",
         metavar="GLOB",
+        commas=True,
     )
-    exclude: tuple[str, ...] = option((), "Do not send files that match. Repeatable.", metavar="GLOB")
+    exclude: tuple[str, ...] = option((), "Do not send files that match. Repeatable.", metavar="GLOB", commas=True)
     start_at: Literal["beginning", "end"] = option(
         "beginning",
         "Where to begin files that exist at the start and that the receiver does not know.",
@@ -65,6 +66,7 @@ class SourceOptions:
         (),
         "Mask these secrets: tokens, passwords, keys, email or all. Repeatable. Adds to the site's policy.",
         metavar="NAME",
+        commas=True,
     )
     zone: str = option(
         "",

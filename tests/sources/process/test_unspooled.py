@@ -197,7 +197,7 @@ def copied(spool: Copied, patch: pytest.MonkeyPatch, takes: list[int], patience:
     disk = Disk(takes)
     spool.shared.done = 1
     patch.setattr(copier, "AGAIN", 0.0)
-    patch.setattr(copier.os, "write", disk.write)
+    patch.setattr(os, "write", disk.write)
     stream = SimpleNamespace(segments=spool.segments, shared=spool.shared, out=1, bell=-1)
     copier.copy(stream, patience)  # type: ignore[arg-type]
     return disk.copy
