@@ -28,7 +28,7 @@ from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, InvalidOption
 from flarelog.lines.choose import Chooser
 from flarelog.lines.line import Line
-from flarelog.lines.merge import by_time
+from flarelog.lines.merge import StoredPlaces, by_time
 from flarelog.lines.reader import Reader
 from flarelog.lines.times import order_of
 from flarelog.options import typed
@@ -249,14 +249,20 @@ class _View:
                 click.echo(note, err=True)
 
     def _chosen(self, number: int, chooser: Chooser) -> Iterator[Sequence[Line | None]]:
-        """The lines of a log that are chosen, as a reader annotates them."""
+        """The lines of a log that are chosen, as a reader annotates them. Each has its place in time: a line that is
+        left out moves no other one.
+        """
         log = self._logs[number]
         stamps = self._lines.stamps(now=_written(log), search=partial(_day_first, log)) if self._timed else None
-        placed = self._by_time and not self._choice.everything
-        reader = Reader(stamps, leveled=self._leveled, placed=placed)
+        reader, places = Reader(stamps, leveled=self._leveled), StoredPlaces() if self._by_time else None
         for lines in self._drawn(number):
             lines = reader.read(lines)
-            yield lines if self._choice.everything else list(chooser.feed(lines))
+            yield from self._left(lines if places is None else places.feed(lines), chooser)
+        if places is not None:
+            yield from self._left(places.feed((), over=True), chooser)
+
+    def _left(self, lines: list[Line], chooser: Chooser) -> Iterator[Sequence[Line | None]]:
+        yield lines if self._choice.everything else list(chooser.feed(lines))
 
     def _said(self, lines: Sequence[Line | None], number: int) -> None:
         """Show *lines* of a log, each labelled with the file that it begins in."""

@@ -53,12 +53,12 @@ class Line(NamedTuple):
 
 
 class Untimed(Line):
-    """A line without a time stamp, whose earlier lines may be missing: the last stamp before it was ``said``."""
+    """A line whose own time, if it has one, does not order it among the lines of other logs: ``said`` does."""
 
     said: int | None = None  # nanoseconds since 1970; None: unknown
 
     @classmethod
-    def behind(cls, said: int, line: Line) -> Untimed:
+    def behind(cls, said: int | None, line: Line) -> Untimed:
         found = cls(*line)
         found.said = said
         return found

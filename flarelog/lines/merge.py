@@ -1,14 +1,16 @@
 """Merge the lines of several logs into one order, with a bound on how long a log is waited for.
 
-A line without a time stamp inherits the stamp of the line before it in its log, shown or not (``Reader``), so a
-traceback stays behind its line; in a live log only if it arrives within HOLD seconds. A log's own order never changes;
-None stands for hidden lines, and goes with the line behind it. ``stored_keys`` and ``LiveKeys`` decide the order, for
-terminals and for the page. ``by_time`` merges complete logs. ``Merge`` merges live logs: it holds a line for *hold*
-seconds from its arrival, and then releases it behind all earlier lines that it holds. A silent log therefore stalls no
-other log, and the lines of a log whose clock is behind are released too late for their place. A stamp in the future
-proves that the log's clock is ahead by at least as much; the merge subtracts the difference. A stamp that leaps ahead
-by more than LEAP may be a date in a line's text: it counts only once the next one leaps as well; in complete logs, if
-none of the NEXT lines goes back, and the first time of a log if most of them do not.
+``StoredKeys`` and ``LiveKeys`` decide the order, for terminals and for the page. They must see each line of a log, so
+``StoredPlaces`` and ``LivePlaces`` give lines their places before any line is left out. A line without a time stamp
+inherits the stamp of the line before it in its log, so a traceback stays behind its line; in a live log only if it
+arrives within HOLD seconds. A log's own order never changes; None stands for hidden lines, and goes with the line
+behind it. ``by_time`` merges complete logs. ``Merge`` merges logs that grow: it holds a line for *hold* seconds from
+its arrival, and then releases it behind all earlier lines that it holds. A silent log therefore stalls no other log,
+and the lines of a log whose clock is behind are released too late for their place. A stored log is not waited for with
+a clock: all others wait until its next line has come. A stamp in the future proves that a live log's clock is ahead by
+at least as much; ``LiveKeys`` subtracts the difference. A stamp that leaps ahead by more than LEAP may be a date in a
+line's text: it counts only once the next one leaps as well; in complete logs, if none of the NEXT lines goes back, and
+the first time of a log if most of them do not.
 
 ``Blocks`` keeps the lines of a traceback together in a live merge. Callers pass the time.
 """
@@ -16,12 +18,13 @@ none of the NEXT lines goes back, and the first time of a log if most of them do
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flarelog.lines.line import Line, Untimed
+from flarelog.lines.line import Line, Note, Untimed
 from flarelog.lines.times import SECOND
 
 HOLD = 2.0  # seconds
@@ -41,7 +44,7 @@ Ahead = Callable[[Any], int]
 
 
 def by_time(sources: Mapping[Source, Iterable[Sequence[Item]]]) -> Iterator[tuple[Source, Sequence[Item]]]:
-    """Yield all lines of *sources* in the order of their times. Each source's batches are read on demand."""
+    """Yield all lines of *sources* in the order of their places. Each source's batches are read on demand."""
     merging: ByTime[Source, Item] = ByTime(sources)
     batches = [iter(batches) for batches in sources.values()]
     while (number := merging.needed) is not None:
@@ -70,8 +73,12 @@ class ByTime(Generic[Source, Item]):
         self._unread.remove(number)
         if not lines:
             return
-        times = [None if line is None else _time(line) for line in lines]
-        keys = stored_keys(times, self._latest[number], self._ahead[number])
+        keys, latest, ahead = list[int](), self._latest[number], self._ahead[number]
+        for line in lines:
+            place = None if line is None else _place(line)
+            if place is not None and place - ahead > latest:
+                latest = place - ahead
+            keys.append(latest)
         for at in [at for at, line in enumerate(lines[:-1]) if line is None][::-1]:  # it goes with the line after it
             keys[at] = keys[at + 1]
         self._latest[number], self._batches[number] = keys[-1], (lines, keys, 0)
@@ -97,19 +104,33 @@ class ByTime(Generic[Source, Item]):
             yield self._sources[number], lines[begin:end]
 
 
-def stored_keys(times: Sequence[int | None], latest: int = -1, ahead: int = 0) -> list[int]:
-    """The keys by which lines with *times* are merged with those of other logs: each line's own time by the receiver's
-    clock, or that of an earlier line, if that is later. *latest*: the key before them; -1: none. *ahead*: ns by which
-    the log's clock is ahead.
+class StoredKeys:
+    """The keys by which one complete log's lines are merged with those of other logs: each line's own time, or that of
+    an earlier line, if that is later; -1: no time is known.
     """
-    keys = []
-    for at, time in enumerate(times):
-        if time is not None and time - ahead > latest:
-            leaps = latest < time - ahead - LEAP
-            if not (leaps and _is_odd(times, at, time, first=latest < 0)):
-                latest = time - ahead
-        keys.append(latest)
-    return keys
+
+    def __init__(self) -> None:
+        self._times: list[int | None] = []  # of the lines whose keys are not known
+        self._latest = -1
+        self._over = False
+
+    def feed(self, times: Iterable[int | None], *, over: bool = False) -> list[int]:
+        """Add the *times* of the next lines; return the next keys that are known. A time that leaps is decided once the
+        NEXT times are known; *over*: no more times are expected.
+        """
+        times, keys, latest = [*self._times, *times], list[int](), self._latest
+        self._over = over = self._over or over
+        for at, time in enumerate(times):
+            if time is not None and time > latest:
+                if latest >= time - LEAP:
+                    latest = time
+                elif not over and len(times) - at <= NEXT:
+                    break
+                elif not _is_odd(times, at, time, first=latest < 0):
+                    latest = time
+            keys.append(latest)
+        self._times, self._latest = times[len(keys) :], latest
+        return keys
 
 
 def _is_odd(times: Sequence[int | None], at: int, time: int, *, first: bool) -> bool:
@@ -121,9 +142,62 @@ def _is_odd(times: Sequence[int | None], at: int, time: int, *, first: bool) -> 
     return 2 * back > len(following) if first else back > 0
 
 
-def _time(line: Line) -> int | None:
-    """The time of *line*, or of the line before it; None if neither is known."""
-    return line.said if line.time is None and isinstance(line, Untimed) else line.time
+def _place(line: Line) -> int | None:
+    """The time by which *line* is merged; None if it is not known."""
+    return line.said if isinstance(line, Untimed) else line.time
+
+
+class Places(ABC):
+    """Gives each line of one log the time by which it is merged with lines of other logs, by the log's clock, before
+    any line of the log is left out.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[Line] = []  # lines that wait for their places
+
+    @abstractmethod
+    def feed(self, lines: Iterable[Line], *, over: bool = False) -> list[Line]:
+        """Add *lines*; return the next lines that have their places. *over*: no more lines are expected."""
+
+
+class StoredPlaces(Places):
+    """The places of a complete log's lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys = StoredKeys()
+
+    def feed(self, lines: Iterable[Line], *, over: bool = False) -> list[Line]:
+        new = list(lines)
+        keys = self._keys.feed([line.time for line in new], over=over)
+        lines = self.held + new
+        self.held = lines[len(keys) :]
+        return [
+            line if line.time == key else _placed(line, None if key < 0 else key)
+            for line, key in zip(lines, keys, strict=False)
+        ]
+
+
+class LivePlaces(Places):
+    """The places of a live log's lines, which are fed when they arrive. *now*: nanoseconds since 1970; *ahead*: ns by
+    which the log's clock is known to be ahead.
+    """
+
+    def __init__(self, now: Callable[[], int], ahead: Callable[[], int] = lambda: 0) -> None:
+        super().__init__()
+        self._now, self._ahead, self._keys = now, ahead, LiveKeys()
+
+    def feed(self, lines: Iterable[Line], *, over: bool = False) -> list[Line]:
+        now, of, ahead = self._now(), self._keys.of, self._ahead()
+        self._keys.known = ahead
+        return [_placed(line, of(line.time, now) + ahead) for line in lines]
+
+
+def _placed(line: Line, place: int | None) -> Line:
+    if isinstance(line, Note):
+        line.said = place
+        return line
+    return line if line.time == place else Untimed.behind(place, line)
 
 
 class _Held(NamedTuple):
@@ -135,11 +209,12 @@ class _Held(NamedTuple):
 
 class LiveKeys:
     """The keys by which one live log's lines are merged with those of other logs. *known*: ns by which its clock is
-    known to be ahead; *latest*: the key before its lines.
+    known to be ahead.
     """
 
-    def __init__(self, known: int = 0, latest: int | None = None) -> None:
-        self.known, self._latest = known, latest
+    def __init__(self, known: int = 0) -> None:
+        self.known = known
+        self._latest: int | None = None
         self._until = 0  # lines without a time that arrive later have none of an earlier line
         self._ahead = 0  # nanoseconds by which its times prove its clock to be ahead
         self._leapt: int | None = None  # by how much the last time was ahead, if that was not believed
@@ -175,26 +250,45 @@ class LiveKeys:
 
 
 class Merge(Generic[Source]):
-    """Merge lines of several live logs by time. The module's docstring has the rules."""
+    """Merge lines of several logs that grow by time. The module's docstring has the rules."""
 
     def __init__(self, hold: float = HOLD, *, most: int = MOST, ahead: Ahead = lambda source: 0) -> None:
-        self._hold, self._most, self._known = hold, most, ahead
+        self._hold, self._most, self._ahead = hold, most, ahead
         self._queues: dict[Source, deque[_Held]] = {}
-        self._keys: dict[Source, LiveKeys] = {}
         self._count = self._size = 0
+        self._stored = set[Source]()
+        self.lacking = set[Source]()  # stored sources whose next line has not come: nothing is released
+
+    @property
+    def full(self) -> bool:
+        """Whether more lines are held than the bounds allow."""
+        return self._count > self._most or self._size > MOST_TEXT
+
+    def wait_for(self, source: Source) -> None:
+        """Wait for each line of *source*, which is stored, until ``wait_no_more``."""
+        self._stored.add(source)
+        if not self._queues.setdefault(source, deque()):
+            self.lacking.add(source)
+
+    def wait_no_more(self, source: Source) -> None:
+        """All lines of *source* were added, or no more can be read for now."""
+        self._stored.discard(source)
+        self.lacking.discard(source)
 
     def add(self, source: Source, lines: Iterable[Line | None], now: float) -> None:
         """Hold *lines* of *source*, which arrived at *now*, in seconds since 1970."""
-        queue, keys = self._queues.setdefault(source, deque()), self._keys.setdefault(source, LiveKeys())
-        apart, arrived, keys.known = False, int(now * SECOND), self._known(source)
+        queue, apart, ahead = self._queues.setdefault(source, deque()), False, self._ahead(source)
         for line in lines:
             if line is None:
                 apart = True
                 continue
-            queue.append(_Held(now, keys.of(_time(line), arrived), line, apart))
+            place = _place(line)
+            queue.append(_Held(now, -1 if place is None else place - ahead, line, apart))
             apart = False
             self._count += 1
             self._size += len(line.text)
+        if queue:
+            self.lacking.discard(source)
 
     def first(self, source: Source) -> Line | None:
         """The first held line of *source*; None without one."""
@@ -202,12 +296,14 @@ class Merge(Generic[Source]):
         return queue[0].line if queue else None
 
     def release(self, now: float) -> list[tuple[Source, Line | None]]:
-        """Release the lines held for long enough at *now*, all earlier lines, and the lines over the bounds."""
+        """Release the lines held for long enough at *now*, all earlier lines, and the lines over the bounds; none while
+        a source is ``lacking``.
+        """
         out: list[tuple[Source, Line | None]] = []
         heads = [(queue[0].key, number, source) for number, (source, queue) in enumerate(self._queues.items()) if queue]
         heapq.heapify(heads)
         waiting = sum(queue[0].arrived <= now - self._hold for queue in self._queues.values() if queue)
-        while heads and (waiting or self._count > self._most or self._size > MOST_TEXT):
+        while heads and not self.lacking and (waiting or self.full):
             _, number, source = heads[0]
             queue = self._queues[source]
             held = queue.popleft()
@@ -222,11 +318,15 @@ class Merge(Generic[Source]):
                 heapq.heapreplace(heads, (queue[0].key, number, source))
             else:
                 heapq.heappop(heads)
+                if source in self._stored:
+                    self.lacking.add(source)
         return out
 
     def close(self) -> list[tuple[Source, Line | None]]:
         """Release all held lines."""
         self._hold = float("-inf")
+        self._stored.clear()
+        self.lacking.clear()
         return self.release(0.0)
 
 

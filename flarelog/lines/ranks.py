@@ -17,7 +17,7 @@ from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.late import late
 from flarelog.lines.levels import Level
-from flarelog.lines.line import Line
+from flarelog.lines.line import Line, Note
 from flarelog.lines.sgr import plain
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
 from flarelog.values import changed, frozen
@@ -364,11 +364,14 @@ class RankedLines:
     def feed(self, lines: Iterable[Line]) -> list[Line]:
         found: list[Line] = []
         for line in lines:
+            if isinstance(line, Note):
+                found += [line] if self.concerns(line.offset) else []
+                continue
             text = plain(line.text)
             verdict = self._chooser.line(self._stream, line.offset, text)
             if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and (line.level or Level.INFO) >= Level.ERROR):
                 found.append(line)
-        self._chooser.shown = self._chooser.shown or bool(found)
+                self._chooser.shown = True
         return found
 
     def concerns(self, offset: int) -> bool:

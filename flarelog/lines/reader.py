@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from flarelog.lines.levels import Level, Levels
-from flarelog.lines.line import BAR, Kind, Line, Note, Untimed, kind_of
+from flarelog.lines.line import BAR, Kind, Line, Note, kind_of
 from flarelog.lines.sgr import plain
 from flarelog.lines.tracebacks import TRACEBACK
 
@@ -22,18 +22,13 @@ _KINDS = {level: Kind(False, level) for level in Level}  # of most lines
 
 class Reader:
     """Annotates the lines of one log. *stamps* reads their times; None: they are not needed. *leveled*: their levels
-    are needed. *parted*: without *leveled*, only Python's tracebacks are, which takes a tenth of the time. *placed*: a
-    line without a time is merged with those of other logs, and the line before it may be hidden, so it is given that
-    one's time.
+    are needed. *parted*: without *leveled*, only Python's tracebacks are, which takes a tenth of the time.
     """
 
-    def __init__(
-        self, stamps: Stamps | None = None, *, leveled: bool = False, parted: bool = False, placed: bool = False
-    ) -> None:
+    def __init__(self, stamps: Stamps | None = None, *, leveled: bool = False, parted: bool = False) -> None:
         self.stamps = stamps
-        self.said: int | None = None  # the last time
         self._levels = defaultdict[str, Levels](Levels)  # by stdout or stderr
-        self._leveled, self._parted, self._placed = leveled, parted, placed
+        self._leveled, self._parted = leveled, parted
 
     def read(self, lines: list[Line]) -> list[Line]:
         """*lines*, the next ones of the log, with what they say."""
@@ -41,7 +36,7 @@ class Reader:
             lines = self._with_kinds(lines)
         if self.stamps is not None:
             lines = self.stamps.timed(lines)
-        return [self._place(line) for line in lines] if self._placed else lines
+        return lines
 
     def skip(self) -> None:
         """Forget the level of the last line: lines were skipped after it."""
@@ -69,12 +64,3 @@ class Reader:
                 line = new(Line, (offset, end, text, stream, time, _KINDS[level]))
             out.append(line)
         return out
-
-    def _place(self, line: Line) -> Line:
-        if isinstance(line, Note):
-            line.said = self.said
-        elif line.time is not None:
-            self.said = line.time
-        elif self.said is not None:
-            return Untimed.behind(self.said, line)
-        return line

@@ -17,7 +17,7 @@ from flarelog.completeness import INCOMPLETE, SEEN, Losses, gap_sentence, unseen
 from flarelog.exit_marks import Exit
 from flarelog.lines.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.lines.line import Line, Note, Rest
-from flarelog.lines.merge import Blocks
+from flarelog.lines.merge import Blocks, Places
 from flarelog.lines.ranks import RankedLines
 from flarelog.lines.reader import Reader
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
@@ -101,11 +101,11 @@ class View:
     merged: bool = False  # lines are merged with other streams' by their times
     place: Sequence[str] = ()  # the options that lead another command to the logs
 
-    def reader(self, stream: StreamId, *, placed: bool = False) -> Reader:
-        """A reader of *stream*. *placed*: lines are left out, and the others are merged with those of other streams."""
+    def reader(self, stream: StreamId) -> Reader:
+        """A reader of *stream*."""
         leveled = self.levels or self.choice.level is not None or self.ranks is not None
         stamps = self.stamps(stream) if self.stamps is not None else None
-        return Reader(stamps, leveled=leveled, parted=self.blocks, placed=placed and self.merged)
+        return Reader(stamps, leveled=leveled, parted=self.blocks)
 
     @property
     def sieve(self) -> Sieve | None:
@@ -154,6 +154,7 @@ class Flow:
 
     *style*: the colours that continue at *start*. *within*: *start* lies within a line. *over*: no bytes come behind
     *until*. The tail is then shown at the end, so that no row that may still change is shown before another one.
+    *places*: gives the lines their places among those of other streams, if they are merged.
     """
 
     def __init__(
@@ -170,6 +171,7 @@ class Flow:
         ahead: int = 0,
         style: str = "",
         within: bool = False,
+        places: Places | None = None,
     ) -> None:
         self.stream = stream
         self.position = start  # offset of the next byte
@@ -190,10 +192,8 @@ class Flow:
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over
-        # A line may be shown without the line before it, whose time it shares.
-        leaves_out = not view.choice.everything or self._ranked is not None or self._tail is not None
-        self._reader = view.reader(stream, placed=leaves_out)
-        self.stamps = self._reader.stamps
+        self._reader = view.reader(stream)
+        self.stamps, self._places = self._reader.stamps, places
         self._packed: bool | None = None  # whether the log is compressed; None: no byte has come
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
@@ -228,8 +228,9 @@ class Flow:
         """The offset to resume at: each line before it was shown, and no part of the line behind it."""
         if self._tail is not None:
             return self._start
-        held = None if self._blocks is None else self._blocks.first
-        return self._renderer.first_open if held is None else min(self._renderer.first_open, held.offset)
+        held = [None if self._blocks is None else self._blocks.first]
+        held += [] if self._places is None else self._places.held[:1]
+        return min([self._renderer.first_open, *(line.offset for line in held if line is not None)])
 
     def open(self, most: int = WINDOW) -> list[str]:
         """The last *most* rows that may change, as they are now."""
@@ -307,7 +308,7 @@ class Flow:
     def close(self, now: float) -> list[Item]:
         """The remaining items, because nothing more comes for now."""
         out = self._noted(self.position)
-        out += self._chosen(self._renderer.close(now)) + self._whole()
+        out += self._chosen(self._renderer.close(now), over=True) + self._whole()
         self._dirty, self._until, self._over = False, 0, False
         return self._given(out)
 
@@ -344,7 +345,8 @@ class Flow:
 
     # --- items
 
-    def _chosen(self, lines: list[Line]) -> list[Item]:
+    def _chosen(self, lines: list[Line], *, over: bool = False) -> list[Item]:
+        """The items to show of *lines*. *over*: no more lines are expected."""
         if not self._view.notes:
             lines = [line for line in lines if not isinstance(line, Note)]
         lines = self._reader.read(lines)
@@ -353,6 +355,12 @@ class Flow:
                 Rest(*line) if line.offset == self._start and not isinstance(line, Note) else line for line in lines
             ]
             self._within = lines[-1].offset == self._start
+        if self._places is not None:
+            lines = self._places.feed(lines, over=over)
+        return self._left(lines)
+
+    def _left(self, lines: list[Line]) -> list[Item]:
+        """The items of *lines* that are not left out."""
         if self._ranked is not None:
             lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
@@ -434,8 +442,7 @@ class Flow:
         if not self._view.notes or (self._ranked is not None and not self._ranked.concerns(at)):
             return []
         note = Note.at(at, text, {"event": name, **event})
-        note.said = self._reader.said
-        return [note]
+        return [note] if self._places is None else self._left(self._places.feed([note]))
 
 
 class Bytes(Flow):

@@ -66,6 +66,7 @@ class Follow:
         self._turns: Turns[StreamId, Mark | _Skip] = Turns()
         self._come = asyncio.Event()  # set while a piece waits to be shown
         self._unsettled: dict[StreamId, None] = {}  # in order of arrival
+        self._through: list[Stream] = []  # with a merge: stored logs whose read has ended
         self._grew = set[StreamId]()  # with many streams: those that have grown and are not read yet
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: no stream grows past its listed length
@@ -250,7 +251,11 @@ class Follow:
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:
-            each = self._reading.streams.get(info.stream) or self._reading.add(info, over=over, late=self._looked)
+            each = self._reading.streams.get(info.stream)
+            if each is None:
+                each = self._reading.add(info, over=over, late=self._looked)
+                if self._merge is not None:
+                    self._merge.add(info.stream, (), 0.0)  # at equal times the order is that of the list
             each.info = info
             each.marks = max(each.marks, list(info.marks), key=len)
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
@@ -286,18 +291,28 @@ class Follow:
         self._over, self._looked = over, True
 
     async def _read(self, each: Stream, *, follow: bool) -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            if not follow:
-                await stack.enter_async_context(self._places)
-            try:
-                await self._reading.begin(each)
-                while not await self._pass_on(each, follow=follow):
-                    pass
-            except Unreadable as error:
-                self._reading.leave_out(each.info.stream, error)
-            except NotFound:
-                self._reading.remove(each.info.stream)
-                self._removed.set()
+        stored = self._merge if each.over else None
+        if stored is not None:
+            stored.wait_for(each.info.stream)
+        begun = done = False
+        while not done:
+            async with contextlib.nullcontext() if follow else self._places:
+                try:
+                    if not begun:
+                        await self._reading.begin(each)
+                        begun = True
+                    done = await self._pass_on(each, follow=follow)
+                except Unreadable as error:
+                    self._reading.leave_out(each.info.stream, error)
+                    done = True
+                except NotFound:
+                    self._reading.remove(each.info.stream)
+                    self._removed.set()
+                    done = True
+            if not (done or follow):
+                await each.shown.wait()
+        if stored is not None:
+            self._through.append(each)
 
     async def _put(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
         """Queue *what* for the display; wait while the stream's queue is full."""
@@ -308,7 +323,9 @@ class Follow:
         self._come.set()
 
     async def _pass_on(self, each: Stream, *, follow: bool) -> bool:
-        """Read to the end; False when bytes were skipped and reading goes on behind them."""
+        """Read to the end; False when bytes were skipped and reading goes on behind them, or when other streams need
+        its place before its bytes can be shown.
+        """
         found = self._reading.pieces(each, follow=follow, looked=each.shown.wait)
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:
@@ -330,7 +347,10 @@ class Follow:
                     self._ranks.learn((each.as_known,), over=self._over)
                 if not self._display.wants(each.flow.stream):
                     return True
-                if self._display.terminal:
+                waits = self._merge is not None and not self._turns.has_room(each.info.stream)
+                if waits and not follow and self._places.locked():
+                    return False
+                if self._display.terminal and not (self._merge is not None and self._merge.lacking):
                     each.slow += time.monotonic() - began
                     if each.slow > SLOW and await self._skipped(each):
                         return False
@@ -361,6 +381,8 @@ class Follow:
                 async with asyncio.timeout_at(due):
                     await self._come.wait()
             self._take_turns()
+            if self._merge is not None and self._merge.full:
+                self._grouped(self._merge.release(time.time()))
             if loop.time() >= due:
                 self._tick(time.monotonic())
                 due = loop.time() + TICK
@@ -388,10 +410,15 @@ class Follow:
         """Show the next pieces, bounded in number, bytes and CPU time."""
         size, began = 0, time.thread_time()
         last = began
+        among = self._merge.lacking if self._merge is not None and self._merge.full else ()
         for _ in range(AT_ONCE):
             if not self._turns or size >= SLICE or last - began > TURN:
                 break
-            stream, number, what = self._turns.take()
+            found = self._turns.take(among)
+            if found is None:  # the others wait: these come first
+                self._come.clear()
+                break
+            stream, number, what = found
             each = self._reading.streams[stream]
             self._take(each, number, what)
             now = time.thread_time()
@@ -423,8 +450,20 @@ class Follow:
                 if each.info.sealed and each.complete:
                     self._end(each)
         if self._merge is not None:
+            self._end_stored(self._merge)
             self._grouped(self._merge.release(time.time()))
         self._display.draw(lambda: self._rows(now), now)
+
+    def _end_stored(self, merge: Merge[StreamId]) -> None:
+        """End the stored logs that were read and shown to their ends: no other log waits for them any more."""
+        through, self._through = self._through, []
+        for each in through:
+            if self._turns.waits(each.info.stream):
+                self._through.append(each)
+                continue
+            if each.complete:
+                self._end(each)
+            merge.wait_no_more(each.info.stream)
 
     def _rows(self, now: float) -> list[str]:
         """The rows below the lines: the open rows of each live stream, and a summary of the sites."""
@@ -460,8 +499,8 @@ class Follow:
     def _end(self, each: Stream) -> None:
         if not each.ended:
             each.ended = True
-            note = [] if each.unread else each.flow.end(each.info.sealed, each.info.committed)
-            self._give(each, each.flow.close(time.monotonic()) + note)
+            self._give(each, each.flow.close(time.monotonic()))
+            self._give(each, [] if each.unread else each.flow.end(each.info.sealed, each.info.committed))
 
     def _give(self, each: Stream, items: list[Item]) -> None:
         if not items:

@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flarelog.errors import FlarelogError, NotFound, Unreadable
+from flarelog.lines.merge import LivePlaces, Places, StoredPlaces
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
@@ -257,6 +259,10 @@ class Reading:
         kind = Bytes if self.view.raw else Flow
         arrived = arrived_at(self.view.choice, info.lengths, self._began, later=later)
         ahead = self.ahead(info.stream)
+        places: Places | None = None
+        if self.view.merged:
+            known = partial(self.ahead, info.stream)
+            places = StoredPlaces() if over else LivePlaces(time.time_ns, known)
         flow = kind(
             info.stream,
             self.view,
@@ -267,6 +273,7 @@ class Reading:
             plain=plain,
             arrived=arrived,
             ahead=ahead,
+            places=places,
         )
         flow.know(info)
         unknown = flow.stamps.unknown if flow.stamps is not None else ()

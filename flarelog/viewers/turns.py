@@ -8,7 +8,7 @@ seconds, so that a line waits for a slice and not for pieces. A stream's own ord
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 from flarelog.model import Buffer
@@ -50,9 +50,14 @@ class Turns(Generic[Source, What]):
         self._waiting[source].append((number, what))
         self._sizes[source] = self._sizes.get(source, 0) + (len(what) if isinstance(what, Buffer) else 0)
 
-    def take(self) -> tuple[Source, int, Buffer | What]:
-        """Take the next slice, of the source that used least so far; call ``used`` when it was shown."""
-        source = min(self._waiting, key=lambda source: (self._used[source], self._sizes[source]))
+    def take(self, among: Collection[Source] = ()) -> tuple[Source, int, Buffer | What] | None:
+        """Take the next slice, of the source that used least so far; call ``used`` when it was shown. *among*: of these
+        sources alone, if there are any; None: nothing of them waits.
+        """
+        waits = [source for source in among if source in self._waiting] if among else self._waiting
+        source = min(waits, key=lambda source: (self._used[source], self._sizes[source]), default=None)
+        if source is None:
+            return None
         self._least = self._used[source]
         waiting, most = self._waiting[source], self._slices.get(source, FIRST)
         number, what = waiting.popleft()

@@ -27,12 +27,12 @@ from flarelog.lines.line import Line
 from flarelog.lines.merge import Merge
 from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.lines.zones import Stamps
-from flarelog.model import Attributes, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, State, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
-from flarelog.viewers import batch, retry
+from flarelog.viewers import batch, retry, turns
 from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
 from flarelog.viewers.batch import Batch
@@ -231,6 +231,100 @@ def test_a_note_has_the_time_of_the_line_before_it_even_where_that_is_not_shown(
         line for line in read(Held(logs), Selection(RUN), view, order="time") if "ended" not in line or line[0] == "a"
     ]
     assert [line[:4] for line in found] == ["a: 2", "b: 2", "a: \u2500"]
+
+
+FALSE = b"2026-11-20 08:00:00 INFO up\n2027-11-20 08:00:00 INFO certificate\nERROR: cp: no space\n" + b"".join(
+    b"2026-11-20 08:00:%02d INFO x\n" % at for at in range(10, 40)
+)
+LATER = (
+    b"".join(b"2026-11-20 09:00:%02d INFO y\n" % at for at in range(10)) + b"2026-11-20 09:00:10 ERROR cp: no space\n"
+)
+
+
+@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "of-an-ended-run"])
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+@pytest.mark.parametrize(
+    ("choice", "tail"),
+    [
+        pytest.param(Choice(), None, id="everything"),
+        pytest.param(Choice((re.compile("cp"),)), None, id="included"),
+        pytest.param(Choice((re.compile("cp"),), before=1, after=1), None, id="with-context"),
+        pytest.param(Choice(exclude=(re.compile("INFO"),)), None, id="not-excluded"),
+        pytest.param(Choice(level=Level.ERROR), None, id="of-a-level"),
+        pytest.param(Choice(), 31, id="the-last"),
+    ],
+)
+def test_a_line_that_is_left_out_moves_no_other_line(
+    choice: Choice, tail: int | None, follow: bool, sealed: bool
+) -> None:
+    """A time that does not count, because the next lines go back, does not count where these lines are left out."""
+    logs = {"a/log.txt": LATER, "b/log.txt": FALSE}
+    for size in (40, 1000):
+        view = View(choice, PLAIN.new, stamps=lambda stream: Stamps(UTC, 0), notes=False)
+        origin = Held(logs, size, sealed)
+        found = read(origin, Selection(RUN, tail=tail), view, follow=follow, order="time")
+        assert [line[0] for line in found if "cp" in line] == ["b", "a"]
+
+
+def test_a_note_keeps_its_place_where_lines_wait_for_theirs() -> None:
+    at = len(FALSE.split(b"ERROR")[0])
+    stream = StreamId(RUN, "b", "log.txt")
+    gap = Gap(at, 0, 7, "test")
+    logs = {StreamId(RUN, "a", "log.txt"): LATER, stream: FALSE}
+    for choice, before in ((Choice(), "certificate"), (Choice((re.compile("cp"),)), None)):
+        view = View(choice, PLAIN.new, stamps=lambda stream: Stamps(UTC, 0))
+        for follow in (False, True):
+            found = read(Held(logs, 40, marks={stream: (gap,)}), Selection(RUN), view, follow=follow, order="time")
+            number = next(number for number, line in enumerate(found) if "7 bytes" in line)
+            assert before is None or before in found[number - 1]
+            assert found[number + 1] == "b: ERROR: cp: no space"
+            assert found[-1].startswith("a: \u2500\u2500 ended")
+
+
+@pytest.mark.parametrize("slow", "abc")
+def test_a_stored_log_that_is_read_slowly_keeps_its_place(slow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is held for a time, and the slow log comes when all others could have been shown."""
+    drawn = asyncio.Event()
+
+    class Slow(Held):
+        async def find(self, stream: StreamId, start: int, *args: Any, **kwargs: Any) -> AsyncGenerator[Found, None]:
+            async for found in super().find(stream, start, *args, **kwargs):
+                if stream.site == slow:
+                    drawn.clear()
+                    await drawn.wait()
+                yield found
+
+    class Drawn(Shown):
+        def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+            drawn.set()
+
+    logs = {
+        f"{site}/log.txt": b"".join(b"2026-11-20 08:00:%02d %02d\n" % (at, at) for at in range(first, 60, 3))
+        for first, site in enumerate("abc")
+    }
+    monkeypatch.setattr(live, "Merge", partial(Merge, 0.0))
+    shown, view = Drawn(), replace(PLAIN, stamps=lambda stream: Stamps(UTC, 0), merged=True)
+    asyncio.run(Follow(Reading(Slow(logs, 200), Selection(RUN), view, pytest.fail), shown, "time").run())
+    assert [int(line[-2:]) for line in shown.lines] == list(range(60))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_stored_logs_are_merged_within_bounds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More logs than are read side by side, with fewer lines in memory than they have."""
+    rng = random.Random(seed)
+    logs = {
+        f"s{n}/log.txt": b"".join(
+            b"2026-11-20 08:%02d:%02d %d\n" % (*divmod(at, 60), n) for at in sorted(rng.choices(range(900), k=200))
+        )
+        for n in range(12)
+    }
+    monkeypatch.setattr(live, "Merge", partial(Merge, 600.0, most=50))
+    monkeypatch.setattr(live, "SIDE_BY_SIDE", 2)
+    monkeypatch.setattr(live, "SLICE", 300)
+    monkeypatch.setattr(turns, "ENOUGH", 400)
+    shown, view = Shown(), replace(PLAIN, stamps=lambda stream: Stamps(UTC, 0), merged=True)
+    asyncio.run(Follow(Reading(Held(logs, 500), Selection(RUN), view, pytest.fail), shown, "time").run())
+    assert shown.lines == read(Held(logs), Selection(RUN), order="time")
 
 
 def test_more_logs_than_are_read_at_a_time_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

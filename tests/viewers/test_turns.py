@@ -12,7 +12,9 @@ SLOW = 1e-6  # seconds a byte; the law allows half of it
 def shown(turns: Turns[str, str], costs: dict[str, float], most: int = 10_000) -> list[tuple[str, int, bytes | str]]:
     found: list[tuple[str, int, bytes | str]] = []
     while turns and len(found) < most:
-        source, number, what = turns.take()
+        taken = turns.take()
+        assert taken is not None
+        source, number, what = taken
         size = len(what) if isinstance(what, bytes) else 0
         turns.used(source, size, size * costs.get(source, 0.0))
         found.append((source, number, bytes(what) if isinstance(what, bytes) else str(what)))

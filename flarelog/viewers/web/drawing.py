@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.lines.line import Line, Note
-from flarelog.lines.merge import stored_keys
+from flarelog.lines.merge import StoredKeys
 from flarelog.lines.sgr import RESETS, style_behind
 from flarelog.model import StreamInfo
 from flarelog.render.rows import WINDOW
@@ -210,7 +210,7 @@ class Drawing:
             last -= 1
         rows, rest = self._items[first:last], self._items[last:]
         found.rows = rows
-        found.keys = stored_keys([line.time for line in self._items])[first:last]
+        found.keys = StoredKeys().feed((line.time for line in self._items), over=True)[first:last]
         found.begin = rows[0].offset if rows else self._wanted.at
         if self._wanted.before and not first:
             found.begin = min(found.begin, self._began)  # lines there are unfinished, or have no row
