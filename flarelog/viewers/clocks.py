@@ -15,7 +15,8 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.text import legible
 
 LEAST = 1.0  # seconds
-LATE = 300  # seconds before the wanted time, from which on bytes are read: an unmeasured clock may be as far ahead
+LATE = 300  # seconds before the wanted time, from which on bytes are read: an unmeasured clock may be as far ahead;
+# the lines before decide whether it is further ahead
 
 _MILLISECOND = SECOND // 1000
 

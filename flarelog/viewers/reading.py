@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lines.merge import LivePlaces, Places, StoredPlaces
+from flarelog.lines.times import LOOKED, SECOND
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
@@ -37,6 +38,8 @@ SLICE = 64 << 10  # bytes of one stream that are shown before the display is dra
 WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beyond the usual cost of a log
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
 COPY_WITHIN = 2.0  # seconds in which a log that may be a copy waits for the log.txt beside it
+SEARCHED = 1 << 20  # bytes at the beginning of a log that are searched for wanted times, whenever they arrived
+JUDGED = 50  # lines by which a log's clock is judged
 LEFT_OUT = Unreadable, NotFound  # the errors of one log alone: the log is damaged, or was removed
 
 
@@ -229,7 +232,8 @@ class Reading:
         over = over or info.sealed
         flow = self._flow(info, start, tail, info.committed, over=over, later=late or anew)
         found = self.streams[stream] = Stream(info, flow, time.monotonic(), tail)
-        if info.lengths and self.view.choice.since is not None:
+        since = self.view.choice.since
+        if info.lengths and since is not None and since <= self._began * SECOND and info.lengths[-1] > SEARCHED:
             found.old = info.lengths[-1]
         found.over = over
         if not anew and (sentence := self.beyond(info)):
@@ -294,8 +298,8 @@ class Reading:
     async def begin(self, each: Stream) -> None:
         """Find the offset to begin at, so that the last wanted lines are those of the whole log."""
         tail, view = each.tail, self.view
-        if each.old and not each.received:
-            each.received = await self.line_start(each.info.stream, each.old, 0)
+        if each.old and not each.received and (old := await self._skippable(each)):
+            each.received = old
             each.flow = self._flow(each.info, each.received, tail, each.first, over=each.over)
         if tail is None or not view.choice.everything or view.ranks or each.received or each.first <= TAIL_WINDOW:
             return  # a short log is read once, whole
@@ -319,6 +323,21 @@ class Reading:
         if start:
             each.flow = self._flow(each.info, start, tail, each.first, over=each.over, plain=plain)
             each.received = start
+
+    async def _skippable(self, each: Stream) -> int:
+        """The offset where the lines begin that may be wanted, by when they arrived; 0 if the last lines before are
+        ahead of their arrival: so are others, because the clock or the zone is wrong.
+        """
+        since, stamps = self.view.choice.since, each.flow.stamps
+        start, data = await self._last_lines(each.info.stream, each.old, JUDGED)
+        if since is not None and stamps is not None:
+            reader, at = stamps.beginning(), max(0, start)
+            for line in data.split(b"\n"):
+                time = reader.time(line[:LOOKED].decode(errors="replace"), at)
+                if time is not None and time - self.ahead(each.info.stream) >= since:
+                    return 0
+                at += len(line) + 1
+        return max(0, start) + data.rfind(b"\n") + 1
 
     async def line_start(self, stream: StreamId, end: int, lines: int) -> int:
         """The offset where the last *lines* lines before *end* begin; at most TAIL_MOST bytes back."""

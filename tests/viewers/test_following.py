@@ -135,6 +135,37 @@ def test_an_hour_that_a_clock_shows_twice_is_told_apart_whatever_is_read(
     assert len(shown) == count
 
 
+SINCE = 1_605_859_200 * 10**9  # 2020-11-20T08:00:00Z
+OLD, NEW, FAR = b"2020-11-20 07:00:00 old\n", b"2020-11-20 09:00:00 new\n", b"2999-01-01 00:00:00 far\n"
+
+
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+@pytest.mark.parametrize(
+    ("since", "data", "shown", "skipped"),
+    [
+        pytest.param(SINCE, OLD + NEW, 1, False, id="a-clock-that-is-ahead"),
+        pytest.param(SINCE, OLD + FAR + OLD, 1, False, id="one-time-in-the-future"),
+        pytest.param(SINCE, NEW * 50_000, 50_000, False, id="a-clock-that-is-ahead-in-a-long-log"),
+        pytest.param(SINCE, OLD * 50_000 + NEW + b"no time\n" * 9, 10, False, id="ahead-in-the-last-lines"),
+        pytest.param(SINCE, OLD * 50_000, 0, True, id="a-long-log-whose-clock-is-right"),
+        pytest.param(30_000_000_000 * 10**9, FAR + OLD * 50_000, 1, False, id="since-the-future"),
+    ],
+)
+def test_a_line_that_came_before_the_wanted_time_counts_by_its_own_time(
+    since: int, data: bytes, shown: int, skipped: bool, follow: bool
+) -> None:
+    """All bytes arrived long before the wanted time. *skipped*: the log is not read from its beginning."""
+
+    class Came(Held):
+        async def streams(self, *args: Any, **kwargs: Any) -> list[StreamInfo]:
+            return [replace(info, lengths=(info.committed,) * 3) for info in await super().streams(*args, **kwargs)]
+
+    view = View(Choice(since=since), PLAIN.new, stamps=lambda stream: Stamps(UTC, 0), notes=False)
+    origin = Came({"a/l": data})
+    assert len(read(origin, Selection(RUN), view, follow=follow)) == shown
+    assert all(start for _, start, _ in origin.asked) is skipped
+
+
 @pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
 def test_a_time_without_a_year_is_of_the_year_in_which_it_was_stored_whenever_it_is_read(follow: bool) -> None:
     class Old(Held):
