@@ -196,10 +196,11 @@ def copied(spool: Copied, patch: pytest.MonkeyPatch, takes: list[int], patience:
     """The copy of the whole *spool*, on a disk that *takes* so many bytes at each write; 0: it is full."""
     disk = Disk(takes)
     spool.shared.done = 1
-    patch.setattr(copier, "AGAIN", 0.0)
-    patch.setattr(os, "write", disk.write)
     stream = SimpleNamespace(segments=spool.segments, shared=spool.shared, out=1, bell=-1)
-    copier.copy(stream, patience)  # type: ignore[arg-type]
+    with patch.context() as during:
+        during.setattr(copier, "AGAIN", 0.0)
+        during.setattr(os, "write", disk.write)
+        copier.copy(stream, patience)  # type: ignore[arg-type]
     return disk.copy
 
 
