@@ -94,7 +94,7 @@ def test_a_part_of_a_list_that_matches_nothing_is_named(
     store: str, capfd: pytest.CaptureFixture[str], command: tuple[str, ...], args: tuple[str, ...], what: str
 ) -> None:
     if "--log" in args and command[0] in ("status", "verify"):
-        pytest.skip("it has no --log")
+        return  # they have no --log
     alone = ("--site", "site-2")
     whole = called(capfd, command[0], RUN, "--store", store, *command[1:], *alone)
     code, out, err = called(capfd, command[0], RUN, "--store", store, *command[1:], *args)
