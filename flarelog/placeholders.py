@@ -107,7 +107,6 @@ def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> 
     """The command that shows the log; without *log* the logs of *site*, without *site* those of *run*. *place*: the
     options that name the store or the receiver.
     """
-    log = log.replace(",", "[,]")  # commas separate logs
     return command("logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place)
 
 

@@ -37,7 +37,6 @@ class LogOptions:
         "Show only logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
         flag="log",
         metavar="GLOB",
-        commas=True,
     )
     rank_globs: tuple[str, ...] = typed(
         (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True

@@ -69,7 +69,6 @@ class FindingsOptions:
         "Look only at logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
         flag="log",
         metavar="GLOB",
-        commas=True,
     )
     rank_map: tuple[str, ...] = typed(
         (),

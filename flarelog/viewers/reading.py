@@ -211,6 +211,8 @@ class Reading:
 
     async def name_unmatched(self) -> None:
         """Set ``unmatched``, after the last list. Raises FlarelogError."""
+        if not (self.selection.sites or self.selection.logs):
+            return
         from flarelog.viewers.missing import unmatched  # imported after the last line
 
         self.unmatched = await unmatched(self.origin, self.selection, self.every)

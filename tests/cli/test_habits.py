@@ -72,7 +72,9 @@ def test_what_readers_of_logs_are_used_to(
         pytest.param(("--site", "site-2,site-9"), "site site-9 (it has site-1, site-2)", id="a-site-in-a-list"),
         pytest.param(("--site", "site-2", "--site", "site2"), "site site2 (it has site-1, site-2)", id="a-second-site"),
         pytest.param(("--site", "site-2, x*"), "site x* (it has site-1, site-2)", id="a-glob"),
-        pytest.param(("--log", "log.txt,log.tx", "--site", "site-2"), "log log.tx (it has log.txt)", id="a-log"),
+        pytest.param(
+            ("--log", "log.txt", "--log", "log.tx", "--site", "site-2"), "log log.tx (it has log.txt)", id="a-log"
+        ),
         pytest.param(
             ("--log", "log.txt", "--log", "no*", "--site", "site-2"), "log no* (it has log.txt)", id="a-glob-log"
         ),

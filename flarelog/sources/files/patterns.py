@@ -49,9 +49,8 @@ class SourceOptions:
         (),
         "Send only files that match. Repeatable. Without '/' the pattern matches the last part of a path.",
         metavar="GLOB",
-        commas=True,
     )
-    exclude: tuple[str, ...] = option((), "Do not send files that match. Repeatable.", metavar="GLOB", commas=True)
+    exclude: tuple[str, ...] = option((), "Do not send files that match. Repeatable.", metavar="GLOB")
     start_at: Literal["beginning", "end"] = option(
         "beginning",
         "Where to begin files that exist at the start and that the receiver does not know.",
