@@ -255,6 +255,7 @@ class Tail:
                     number += 1
                 elif feed.done:
                     part.done = True
+                    self._lose(part, "")  # the receiver may have answered since it was asked
                     self._say({"done": [part.k]})
                     break
                 else:
