@@ -299,6 +299,7 @@ def test_a_search_from_the_page_of_a_run_lists_its_hits_by_time(browser: Browser
     times = sorted((n, site) for k, site in enumerate("abc") for n in range(k, 300, 2 + k) if n % 5 == 0)
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
         page = tab.open("/run/run-1")
+        expect(page.locator("main select").first).to_be_visible()  # the filter of the sites, and not the search's
         found, marked = page.locator(".found"), page.locator('[aria-current="true"] .text')
         expect(page.locator(".body .line").first).to_be_visible()
         search(page, "needle")

@@ -66,11 +66,12 @@ export class RunPage extends HTMLElement {
     this.search.begin(this.run, null, null);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
-      this.search, this.trouble, this.missing, this.first, this.findings, this.lanes,
+      this.trouble, this.missing, this.first, this.findings, this.lanes,
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
         h("button", { type: "button", title: "Search all logs (/)", on: { click: () => this.search.open() } }, "Search"),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")))),
+      this.search,
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")),
