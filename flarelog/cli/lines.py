@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -161,23 +161,16 @@ class Lines:
         said = next((zone for glob, zone in self._zones if glob == "*"), None)
         return said or zone_of(system_zone()) or UTC
 
-    def stamps(
-        self,
-        stream: StreamId | None = None,
-        now: int | None = None,
-        search: Callable[[], bool | None] | None = None,
-    ) -> Stamps:
-        """A reader of times in *stream*, or in a file. *now*: nanoseconds since 1970, for times without a year.
-        *search*: looks in the whole log for the order of days and months.
-        """
+    def stamps(self, stream: StreamId | None = None, now: int | None = None) -> Stamps:
+        """A reader of times in *stream*, or in a file. *now*: nanoseconds since 1970, for times without a year."""
         from flarelog.lines.doubts import Doubts
         from flarelog.lines.zones import Stamps
 
         zones = [] if stream is None else [zone for glob, zone in self._zones if any_of((glob,), stream.site)]
         said = zones[0] if zones else None
         order = None if self.options.dates == "auto" else self.options.dates == "day-first"
-        doubts = Doubts(order, search if order is None else None)
-        return Stamps(said or self._own, self._now if now is None else now, fixed=said is not None, doubts=doubts)
+        time = self._now if now is None else now
+        return Stamps(said or self._own, time, fixed=said is not None, doubts=Doubts(order))
 
     def renderer(self, form: Form = "auto") -> Renderer:
         """A new renderer."""

@@ -253,7 +253,9 @@ class _View:
         left out moves no other one.
         """
         log = self._logs[number]
-        stamps = self._lines.stamps(now=_written(log), search=partial(_day_first, log)) if self._timed else None
+        stamps = self._lines.stamps(now=_written(log)) if self._timed else None
+        if stamps is not None:
+            stamps.ask(partial(_day_first, log))
         reader, places = Reader(stamps, leveled=self._leveled), StoredPlaces() if self._by_time else None
         for lines in self._drawn(number):
             lines = reader.read(lines)
