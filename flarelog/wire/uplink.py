@@ -30,8 +30,8 @@ CALM = 1.0  # seconds without a hurrying log after which gathering begins
 FIRST_ANSWER = 0.2  # seconds to wait for the first answer, which tells whether the receiver supports batches
 FAREWELL = 1.0  # seconds to tell the receiver that no stream comes again
 
-ENDED = (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
-"""The errors that gRPC raises for a call that has ended."""
+ENDED = (asyncio.InvalidStateError, grpc.aio.BaseError)
+"""The errors that gRPC raises for a call that has ended, or whose server has stopped."""
 
 
 class Gone(Exception):

@@ -164,5 +164,5 @@ class End:
     def behaved(self) -> None:
         """Assert that no incarnation logged an error."""
         said = self.said()
-        assert "Traceback" not in said, self
-        assert " ERROR " not in said, self
+        assert "Traceback" not in said, said
+        assert " ERROR " not in said, said

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import pytest
 from pytest_mock import MockerFixture
 
@@ -97,3 +98,30 @@ def test_small_messages_share_a_reply(mocker: MockerFixture, unanswered: int, ev
         return len(context.writes)
 
     assert asyncio.run(play()) == replies
+
+
+@together(
+    "ended",
+    [
+        pytest.param(grpc.aio.UsageError, id="the-call-has-ended"),
+        pytest.param(grpc.aio.BaseError, id="the-server-has-stopped"),
+        pytest.param(asyncio.InvalidStateError, id="the-call-is-being-ended"),
+    ],
+)
+def test_a_reply_that_comes_too_late_to_be_sent_is_no_error(ended: type[Exception]) -> None:
+    class Late(Context):
+        async def write(self, said: Any) -> None:
+            raise ended("the call has ended")
+
+    async def play() -> tuple[list[dict[str, Any]], bool]:
+        unexpected: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, found: unexpected.append(found))
+        context: Any = Late()
+        pressure: Any = SimpleNamespace(pace_of=lambda load: 0.0)
+        answers = Answers(context, pressure, Load(), 60.0, lambda: None)
+        answers.last_word(Reply(Code.GOING_AWAY, number=OPENED))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return unexpected, answers.deaf
+
+    assert asyncio.run(play()) == ([], True)
