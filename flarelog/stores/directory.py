@@ -19,6 +19,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from flarelog.errors import InvalidName, Unavailable
+from flarelog.stores.full import LINK
 
 DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them stricter
 
@@ -37,7 +38,7 @@ def _lock_of(path: str) -> threading.Lock:
 
 
 def link(path: Path) -> Unavailable:
-    return Unavailable(f"{path} is a symbolic link, which the store does not follow: move it away")
+    return Unavailable(f"{path} {LINK}")
 
 
 def folds_case(root: int) -> bool | None:
@@ -131,7 +132,7 @@ class Directory:
             return os.open(part, _DIRECTORY, dir_fd=self.fd)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP):
-                self._refuse_link(part)
+                self.refuse_link(part)
             raise
 
     def _demand_letters(self, name: str) -> None:
@@ -145,7 +146,8 @@ class Directory:
                 f" file system of {self.path} takes both for one: choose another name"
             )
 
-    def _refuse_link(self, name: str) -> None:
+    def refuse_link(self, name: str) -> None:
+        """Raises Unavailable where *name* is a link, FileNotFoundError where it is missing."""
         if stat.S_ISLNK(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode):
             raise link(self.path / name)
 
@@ -167,17 +169,25 @@ class Directory:
             fd = os.open(name, flags | _FILE, FILE_MODE, dir_fd=self.fd)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                self._refuse_link(name)
+                self.refuse_link(name)
             if error.errno in (errno.ENXIO, errno.EISDIR):  # a FIFO without a reader or a socket; a directory
                 raise self._irregular(name) from error
             raise
-        found = os.fstat(fd)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:  # 0: another process has just replaced it
-            return fd
-        os.close(fd)
-        if stat.S_ISREG(found.st_mode):
+        try:
+            self._demand_own(name, os.fstat(fd))
+        except Unavailable:
+            os.close(fd)
+            raise
+        return fd
+
+    def _demand_own(self, name: str, found: os.stat_result) -> None:
+        """Raises Unavailable where *name* is not a regular file, or is another file's name as well."""
+        if stat.S_ISLNK(found.st_mode):
+            raise link(self.path / name)
+        if not stat.S_ISREG(found.st_mode):
+            raise self._irregular(name)
+        if found.st_nlink > 1:  # 0: another process has just replaced it
             raise Unavailable(f"{self.path / name} has {found.st_nlink} names (hard links): remove the others")
-        raise self._irregular(name)
 
     def _irregular(self, name: str) -> Unavailable:
         return Unavailable(f"{self.path / name} is not a regular file: move it away")
@@ -204,11 +214,12 @@ class Directory:
         return self._status(name) is not None
 
     def size(self, name: str) -> int:
-        """The size of the file *name* in bytes; 0 if it is missing. Raises OSError, and Unavailable for a link."""
+        """The size of the file *name* in bytes; 0 if it is missing. Raises as ``open`` does."""
         found = self._status(name)
-        if found is not None and stat.S_ISLNK(found.st_mode):
-            raise link(self.path / name)
-        return found.st_size if found is not None else 0
+        if found is None:
+            return 0
+        self._demand_own(name, found)
+        return found.st_size
 
     def changed(self, name: str) -> int:
         """The modification time of the file *name*, in milliseconds since 1970; 0 if it is missing."""

@@ -7,6 +7,8 @@ import os
 
 from flarelog.errors import Full, Unavailable
 
+LINK = "is a symbolic link, which the store does not follow: move it away"
+
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 
@@ -22,13 +24,13 @@ def reason(error: OSError) -> str:
     """
     if error.errno in _NO_ROOM:
         raise meaning(error, f"{error.filename} could not be read") from error
-    return os.strerror(error.errno or 0)
+    return f"it {LINK}" if error.errno == errno.ELOOP else os.strerror(error.errno or 0)
 
 
 def unless_gone(error: OSError) -> None:
-    """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, or not permitted.
+    """Raises Full or Unavailable for *error*, unless the path is missing, not a directory, a link, or not permitted.
 
     A store that runs out of descriptors must not look empty: a producer would start again from 0.
     """
-    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError) and error.errno != errno.ELOOP:
         raise meaning(error, f"{error.filename} could not be read") from error

@@ -15,6 +15,7 @@ it must not hide the rest of the store.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -95,10 +96,15 @@ class Layout:
         """
         base = f"{self.root}/{run}/{site}"
         names, found = [], []
+        if os.path.islink(base):  # os.walk would follow it
+            trouble(OSError(errno.ELOOP, "", base))
+            return []
         for directory, below, files in os.walk(base, onerror=trouble):
-            for name in below:
-                if os.path.islink(path := os.path.join(directory, name)):
-                    self.leave_out(link(Path(path)))
+            here = set(files)
+            unknown = (name for name in files if name[0] != "." and f".{name}.journal" not in here)
+            for name in (*below, *unknown):  # os.walk takes a link that leads nowhere for a file
+                if os.path.islink(path := os.path.join(directory, name)) and not os.path.isfile(path):
+                    trouble(OSError(errno.ELOOP, "", path))
             before = f"{os.path.relpath(directory, base)}/" if directory != base else ""
             names += [
                 f"{before}{file[1 : -len('.journal')]}"
@@ -114,10 +120,14 @@ class Layout:
         return found
 
     def names(
-        self, *parts: str, only: str | None = None, trouble: Callable[[OSError], None] = unless_gone
+        self,
+        *parts: str,
+        only: str | None = None,
+        trouble: Callable[[OSError], None] = unless_gone,
+        links: bool = False,
     ) -> Sequence[str]:
-        """The names of the directories below *parts*; with *only*, that name alone, if it exists. *trouble*: called if
-        they cannot be listed.
+        """The names of the directories below *parts*; with *only*, that name alone, if it exists; with *links*, those
+        of links as well. *trouble*: called if they cannot be listed.
         """
         parent = self.root.joinpath(*parts)
         try:
@@ -134,9 +144,9 @@ class Layout:
             return []
         found = sorted(one for one in found if one[0] and not one[0].startswith("."))
         for name, is_link, _ in found:
-            if is_link:
+            if is_link and not links:
                 self.leave_out(link(parent / name))
-        return [name for name, _, is_directory in found if is_directory]
+        return [name for name, is_link, is_directory in found if is_directory or (links and is_link)]
 
     def strangers(self, run: str) -> Sequence[str]:
         """A sentence for each file in *run* that is a link, is in no site's directory, or has no journal."""

@@ -75,7 +75,8 @@ class Listing:
             if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
             troubles = list[OSError]()
-            sites = await aside(partial(layout.names, run, only=one_site, trouble=troubles.append), self.threads)
+            names = partial(layout.names, run, only=one_site, trouble=troubles.append, links=True)
+            sites = await aside(names, self.threads)
             for entry in self._entries(run, one_site or NO_SITE, troubles, unreadable):
                 site = entry.stream.site
                 if unreadable and names_of(entry) > after and self.mine(run, site) and wanted(run, site):
@@ -123,7 +124,7 @@ class Listing:
         try:
             return await self.held(stream)
         except Unreadable as error:
-            if not unreadable and not isinstance(error.__cause__, PermissionError):
+            if not unreadable and not isinstance(error.__cause__, PermissionError | Unavailable):
                 raise
             entry = entry_of(stream, str(error).partition(IN_STORE)[2])
             self._warn(entry)
@@ -226,14 +227,18 @@ class Listing:
             if not journal.sealed:
                 _believe(directory, log, journal)
             else:
-                with suppress(Unavailable):  # a link; what reads the log says so
-                    journal.sealed = directory.size(log) >= journal.committed  # a receipt is for bytes that are there
+                journal.sealed = directory.size(log) >= journal.committed  # a receipt is for bytes that are there
             if journal.committed and not journal.grown:  # an older version wrote its lines, without times
                 journal.grown = directory.changed(log)
             return journal
 
         try:
-            return self._layout.look(partial(self._layout.directory, stream), recorded)
+            with self._layout.directory(stream) as directory:
+                return recorded(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except Unavailable as error:
+            raise Unreadable(f"{stream} {IN_STORE}{error}") from error
         except OSError as error:
             log = self._layout.path(stream)
             at = log.parent / error.filename if isinstance(error.filename, str) else log

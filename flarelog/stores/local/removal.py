@@ -54,7 +54,7 @@ def move_away(root: Path, run: str, site: str = "") -> None:
     with Directory(root) as top, Directory(root, (run,) if site else ()) as holding:
         name = site or run
         if not holding.is_directory(name):
-            holding.size(name)  # raises Unavailable for a link
+            holding.refuse_link(name)
             raise FileNotFoundError(name)
         if site:
             for kind in RECORDS:
