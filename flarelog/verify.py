@@ -54,12 +54,16 @@ class Verdict:
 
 
 class Files:
-    """The files under a directory, with their present names."""
+    """The files under a directory, with their present names.
+
+    ``unread``: the directories and the files of stored logs there that could not be read, with the reasons.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.unread: dict[str, str] = {}
         self._by_inode: dict[tuple[int, int], list[Path]] = {}
-        for directory, _, names in os.walk(root):
+        for directory, _, names in os.walk(root, onerror=self._cannot_read):
             for name in names:
                 path = Path(directory) / name
                 try:
@@ -78,18 +82,21 @@ class Files:
                 with open(path, "rb", opener=_without_waiting) as file:
                     if identity(file.fileno()) == extent.identity:
                         return path
-            except OSError:
-                continue
+            except OSError as error:
+                self._cannot_read(error)
         return None
+
+    def _cannot_read(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self.unread[str(error.filename)] = os.strerror(error.errno or 0)
 
     def name(self, path: Path) -> str:
         """The name of the log that *path* would be."""
         return path.relative_to(self.root).as_posix()
 
 
-def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = None) -> list[Verdict]:
-    """Compare the bytes of *streams* with their journals and, where *source* is given, with the files under it."""
-    files = Files(source) if source is not None else None
+def verify(store: Reader, streams: Iterable[StreamId], files: Files | None = None) -> list[Verdict]:
+    """Compare the bytes of *streams* with their journals and, where *files* are given, with these."""
     verdicts: dict[StreamId, Verdict] = {}
     journals: dict[StreamId, StreamInfo] = {}
     for stream in streams:

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from flarelog.checksum import extend
 from flarelog.cli import main
 from flarelog.completeness import Completeness
+from flarelog.errors import NOT_FOUND
 from flarelog.model import Ended, Gap, Generation, Receipt, Redaction, StreamId
 from flarelog.sources.files.identity import head, identity
 from flarelog.stores.local.store import LocalStore
-from flarelog.verify import Verdict, _same, verify
+from flarelog.verify import Files, Verdict, _same, verify
+from tests.unprivileged import unprivileged
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 OLD, NEW = b"old line\n" * 200_000, b"new line\n" * 100_000
@@ -54,7 +56,7 @@ def check(tmp_path: Path) -> Callable[..., Verdict]:
     asyncio.run(fill())
 
     def run(*, against_source: bool = True) -> Verdict:
-        return verify(store, [STREAM], source if against_source else None)[0]
+        return verify(store, [STREAM], Files(source) if against_source else None)[0]
 
     return run
 
@@ -70,6 +72,22 @@ def change(path: Path, offset: int) -> None:
 def test_what_agrees_is_said_to(check: Callable[..., Verdict]) -> None:
     verdict = check()
     assert (verdict.first, verdict.length, verdict.compared) == (None, len(OLD + NEW), len(OLD + NEW))
+
+
+@pytest.mark.parametrize("closed", ["", "log.txt.1"], ids=["a-directory", "a-file"])
+def test_a_source_that_cannot_be_read_is_not_taken_for_one_that_is_gone(
+    check: Callable[..., Verdict], tmp_path: Path, capsys: pytest.CaptureFixture[str], closed: str
+) -> None:
+    (tmp_path / "above").mkdir()
+    path = (tmp_path / "source").rename(tmp_path / "above" / "source") / closed
+    path.chmod(0)
+    with unprivileged(), pytest.raises(SystemExit) as ended:
+        main(["verify", "--store", str(tmp_path / "store"), "--source", str(tmp_path / "above")])
+    path.chmod(0o700)
+    said = capsys.readouterr()
+    assert f"{path} cannot be read, so it was not compared: Permission denied" in said.err
+    assert "is left under" not in said.err
+    assert ended.value.code == NOT_FOUND
 
 
 @pytest.mark.parametrize("offset", [0, 999_999, 1_800_000, len(OLD + NEW) - 1])
@@ -177,7 +195,7 @@ def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path)
                 await appender.append(at, stored[at : at + (1 << 20)])
             await appender.seal(Receipt(len(stored), appender.digest, 1, Redaction(100_000, 700_000)))
             await appender.close()
-        return verify(store, [stream], source)[0]
+        return verify(store, [stream], Files(source))[0]
 
     good = asyncio.run(fill("a", masked, "redacted:1:passwords"))
     assert (good.first, good.compared, good.redacted) == (None, len(data), Redaction(100_000, 700_000))
@@ -209,7 +227,7 @@ def test_marks_that_name_a_fifo_of_the_source_hold_up_nothing(tmp_path: Path) ->
             await appender.close()
 
     asyncio.run(fill())
-    assert verify(store, [STREAM], source) == [Verdict(STREAM, len(NEW), 0, lacks=Completeness(receipt=False))]
+    assert verify(store, [STREAM], Files(source)) == [Verdict(STREAM, len(NEW), 0, lacks=Completeness(receipt=False))]
 
 
 Piece = tuple[str, bytes, int]
@@ -238,7 +256,7 @@ def judged(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> dict[str, Ver
                 await appender.close()
 
     asyncio.run(fill())
-    found = verify(store, [StreamId("run-1", "site-1", log) for log in streams], source)
+    found = verify(store, [StreamId("run-1", "site-1", log) for log in streams], Files(source))
     return {verdict.stream.log: verdict for verdict in found}
 
 

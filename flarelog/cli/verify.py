@@ -23,7 +23,7 @@ from flarelog.names import run_name
 from flarelog.records import unstored_sentences
 from flarelog.stores import choose
 from flarelog.text import legible, several
-from flarelog.verify import Verdict, verify
+from flarelog.verify import Files, Verdict, verify
 from flarelog.viewers.health import unread
 from flarelog.viewers.origin import StoreOrigin
 
@@ -47,8 +47,9 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
     Exit code 1 means that a log differs, that its journal is damaged or another log's, or
     that something in the store cannot be read, or, such as a link or a file without a journal, is not a log and was
     left out.
-    Otherwise exit code 3 means that no log could be compared with --source, 6 that bytes of a log are lost or the end
-    of a generation was not seen, and 7 that a log has no receipt, or that nothing of it was stored.
+    Otherwise exit code 3 means that no log could be compared with --source, or that a part of it cannot be read, 6
+    that bytes of a log are lost or the end of a generation was not seen, and 7 that a log has no receipt, or that
+    nothing of it was stored.
 
     A log is compared with the same files that it was sent from, whatever their names are now: a copy of such a file
     does not count.
@@ -58,8 +59,9 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
       flarelog verify --store logs
       flarelog verify job-1 --site site-1 --store logs
     """
-    looked = run(_verify(run_id, sites, Path(store), Path(source) if source else None))
-    verdicts, unvouched, left_out, unstored, unmatched = looked
+    files = _files_of(source) if source else None
+    verdicts, unvouched, left_out, unstored, unmatched = run(_verify(run_id, sites, Path(store), files))
+    closed = files.unread if files is not None else {}
     for verdict in verdicts:
         if as_json:
             click.echo(json.dumps(_record(verdict)))
@@ -68,10 +70,12 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
         redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
         lacks = f", but {verdict.lacks.sentence}" if verdict.lacks.lacks else ""
         click.echo(f"{verdict.stream}: {several(verdict.length, 'byte')}{compared}{redacted}: {verdict.text}{lacks}")
-        if source and verdict.alone:
+        if source and verdict.alone and not closed:
             click.echo(f"{verdict.stream}: no file that it was read from is left under {legible(source)}", err=True)
     for sentence in (*unvouched, *unstored_sentences(unstored), *unread(unstored)):
         click.echo(sentence, err=as_json)
+    for path, why in sorted(closed.items()):
+        click.echo(f"flarelog: {legible(path)} cannot be read, so it was not compared: {why}", err=True)
     for sentence in unmatched:
         click.echo(f"flarelog: {sentence}", err=True)
     unreadable = any(info.is_unreadable for info in unstored)
@@ -79,7 +83,10 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
         sys.exit(FAILED)
     full = [verdict for verdict in verdicts if verdict.length]
     if source and full and all(verdict.alone for verdict in full):
-        click.echo(f"nothing was compared with {legible(source)}: a copy of a file is another file", err=True)
+        if not closed:
+            click.echo(f"nothing was compared with {legible(source)}: a copy of a file is another file", err=True)
+        sys.exit(NOT_FOUND)
+    if closed:
         sys.exit(NOT_FOUND)
     code = exit_code([*(verdict.lacks for verdict in verdicts), *map(completeness, unstored)])
     sys.exit(code or (NOT_FOUND if unmatched else OK))
@@ -96,14 +103,19 @@ def _record(verdict: Verdict) -> dict[str, object]:
     }
 
 
+def _files_of(source: str) -> Files:
+    """Raises NotAllowed."""
+    if not os.access(source, os.R_OK | os.X_OK):
+        raise NotAllowed(f"--source {source} cannot be read: run this as a user who may read the site's files")
+    return Files(Path(source))
+
+
 async def _verify(
-    run_id: str, sites: tuple[str, ...], root: Path, source: Path | None
+    run_id: str, sites: tuple[str, ...], root: Path, files: Files | None
 ) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo], list[str]]:
     if run_id:
         run_name(run_id)
     check(sites)
-    if source is not None and not os.access(source, os.R_OK | os.X_OK):
-        raise NotAllowed(f"--source {source} cannot be read: run this as a user who may read the site's files")
     store, origin = choose.reader(root), StoreOrigin(root)
 
     def wanted(_: str, site: str) -> bool:
@@ -124,4 +136,4 @@ async def _verify(
             raise NotFound(f"{legible(str(root))} has no log of {'such a site' if sites else 'any run'}")
         raise said(*await (missing(origin, Selection(run_id, sites)) if sites else without(origin, run_id)))
     unmatched = await unmatched_sites(run_id, sites, [*held, *unstored], str(root), None)
-    return verify(store, streams, source), unvouched, store.left_out, unstored, unmatched
+    return verify(store, streams, files), unvouched, store.left_out, unstored, unmatched
