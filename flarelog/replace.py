@@ -19,12 +19,14 @@ def replace_file(
     data: bytes,
     mode: int = 0o600,
     *,
+    sync: bool = True,
     durable: bool = False,
     dir_fd: int | None = None,
     owner: tuple[int, int] | None = None,
 ) -> None:
-    """Replace *path*, relative to the directory *dir_fd* if given, by a file of *data*, which is synced first.
+    """Replace *path*, relative to the directory *dir_fd* if given, by a file of *data*.
 
+    *sync*: the data first, so that a power cut leaves the old file or the new one.
     *durable*: sync its directory too before returning. *owner*: user and group, if they are not this process's. One
     writer at a time. Raises OSError, and then leaves no new file.
     """
@@ -37,8 +39,9 @@ def replace_file(
             if owner is not None:
                 os.fchown(fd, *owner)
             file.write(data)
-            file.flush()
-            os.fsync(fd)
+            if sync:
+                file.flush()
+                os.fsync(fd)
         os.replace(new, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         if durable:
             sync_directory(os.path.dirname(path) or ".", dir_fd=dir_fd)

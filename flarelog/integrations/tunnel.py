@@ -22,6 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 
 from flarelog.names import parse_address
+from flarelog.security.refusals import Repetitions
 from flarelog.text import legible
 from flarelog.values import frozen
 
@@ -32,8 +33,6 @@ TAKE_TIMEOUT = 20.0  # seconds within which the other end must accept a piece
 MAX_CONNECTIONS = 64  # of one owner, including those being opened
 MAX_ALL = 1024  # of all owners
 MAX_NAME = 64  # characters of a connection's name
-_SAY_AGAIN = 60.0  # seconds before a complaint about an owner is repeated
-_MAX_SAID = 1000  # remembered complaints
 
 
 @frozen
@@ -67,7 +66,7 @@ class Tunnel:
         self._loop = asyncio.get_running_loop()
         self._connections: dict[tuple[str, str], _Connection] = {}
         self._opening: dict[tuple[str, str], str] = {}  # by key: the owner
-        self._said: dict[tuple[str, str], float] = {}  # by complaint: the time of the last one
+        self._complaints = Repetitions(("anybody", ""), 1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._closed = False
@@ -160,12 +159,9 @@ class Tunnel:
     def _complain(self, owner: str, what: str) -> None:
         """Log *what* is wrong with the messages of *owner*, once a minute."""
         now, about = time.monotonic(), (owner[:MAX_NAME], what.partition(" ")[0])
-        if now - self._said.get(about, -_SAY_AGAIN) < _SAY_AGAIN:
-            return
-        if len(self._said) >= _MAX_SAID:
-            self._said.clear()
-        self._said[about] = now
-        log.warning("through the tunnel %s %s", legible(owner, 100), what)
+        self._complaints.over(now)
+        if self._complaints.says(about, now):
+            log.warning("through the tunnel %s %s", legible(owner, 100), what)
 
     def _begin(self, connection: _Connection) -> None:
         if self._closed:  # the tunnel was closed during the connect

@@ -24,14 +24,12 @@ class Watching:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="flarelog-watching", daemon=True)
         with contextlib.suppress(RuntimeError):  # there are too many threads
-            if self._evidence.counts:
+            if self._evidence.due < math.inf:
                 self._thread.start()
 
     def _look(self) -> None:
         while not self._over.wait(max(0.0, self._evidence.due - time.monotonic())):
             self._evidence.look(time.monotonic())
-            if self._evidence.due == math.inf:
-                return
 
     def stop(self) -> None:
         """Stop watching: the end of the process will not be known."""

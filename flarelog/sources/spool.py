@@ -117,8 +117,9 @@ def log_path(record: str) -> str:
 def opened(record: str, segment: Segment) -> Iterator[int]:
     """Open the file of *segment* and give its descriptor. Raises OSError, also where the file is gone."""
     newest = log_path(record)
-    # The last segment of a command gets the next number when another command begins.
-    for path in (f"{newest}.{segment.number:08d}", f"{newest}.{segment.number + 1:08d}", newest):
+    # The newest first, because it may be renamed meanwhile: to its number, or for the last segment of a command to the
+    # next one.
+    for path in (newest, f"{newest}.{segment.number:08d}", f"{newest}.{segment.number + 1:08d}"):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 
 from flarelog.sources.process.environment import RANKS
 
@@ -28,7 +29,8 @@ class Bounding:
     def look(self, now: float) -> None:
         """Truncate every file over the bound. Raises nothing."""
         self.due = now + EVERY
-        for path in _files(self._directory):
+        paths = (os.path.join(place, name) for place, _, names in os.walk(self._directory) for name in names)
+        for path in islice(paths, MOST_FILES):
             with contextlib.suppress(OSError):
                 status = os.lstat(path)
                 if stat.S_ISREG(status.st_mode) and status.st_blocks * 512 > self._most:
@@ -37,16 +39,6 @@ class Bounding:
                         os.ftruncate(fd, 0)
                     finally:
                         os.close(fd)
-
-
-def _files(directory: str) -> Iterator[str]:
-    count = 0
-    for place, _, names in os.walk(directory):
-        for name in names:
-            count += 1
-            if count > MOST_FILES:
-                return
-            yield os.path.join(place, name)
 
 
 def bounding(env: Mapping[str, str], root: str | None, most: int, now: float) -> Bounding | None:

@@ -81,12 +81,7 @@ def start(
         finally:
             os._exit(NOT_STARTED)
     os.close(tell)
-    if own_group and not terminal:
-        with contextlib.suppress(OSError):  # the child has done so itself, or has called exec already
-            os.setpgid(pid, pid)
-    said = b""
-    with contextlib.suppress(OSError):
-        said = os.read(told, 4)
+    said = os.read(told, 4)  # ends when the child calls exec, or ends; so its process group is made
     os.close(told)
     if len(said) == 4:
         os.waitpid(pid, 0)

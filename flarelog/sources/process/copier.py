@@ -7,6 +7,7 @@ later. Bytes that were dropped before the copier could write them are missing in
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -15,7 +16,7 @@ import time
 
 from flarelog.sources.process import unspooled
 from flarelog.sources.process.spooler import Stream
-from flarelog.sources.spool import Segment, beside, segments
+from flarelog.sources.spool import Segment, beside, opened, segments
 
 PIECE = 1 << 16  # bytes at once
 RECENT = 1 << 12  # bytes at the end of a spool's record that a copier reads first
@@ -81,14 +82,8 @@ class Reading:
         return False
 
     def _open(self, one: Segment) -> int:
-        for path in (self.path, f"{self.path}.{one.number:08d}", self.path):
-            try:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except OSError:
-                continue
-            if os.fstat(fd).st_ino == one.inode:
-                return fd
-            os.close(fd)
+        with contextlib.suppress(OSError), opened(beside(self.path), one) as fd:
+            return os.dup(fd)
         return -1
 
 

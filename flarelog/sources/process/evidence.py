@@ -8,6 +8,7 @@ kernel name a process; only those of facility 0 count, because programs may writ
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import resource
@@ -75,21 +76,15 @@ class Evidence:
 
     def __init__(self, now: float) -> None:
         self.started = round(time.time() * 1000)
-        self.due = now + EVERY
         self._counter = Counter.of()
+        self.due = now + EVERY if self._counter.path else math.inf  # of the next look
         self._before = self._last = self._counter.read()
         self._began = self._looked = now
 
-    @property
-    def counts(self) -> bool:
-        """Whether there is a counter to read."""
-        return bool(self._counter.path)
-
     def look(self, now: float) -> None:
         """Read the counter, so that the time of a rise is known."""
-        self.due = now + EVERY if self._counter.path else float("inf")
-        if self._counter.path:
-            self._last, self._looked = self._counter.read(), now
+        self.due = now + EVERY
+        self._last, self._looked = self._counter.read(), now
 
     def end(self, process: str, pid: int, status: int, used: resource.struct_rusage | None, now: float) -> Exit:
         """How *pid* ended, with the wait *status* and its usage, *used*, None where unknown, by all the evidence."""

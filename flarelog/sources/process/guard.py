@@ -36,7 +36,7 @@ from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.segments import Segments
 from flarelog.sources.process.sending import Sending
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.process.spooler import Stream, only_empty, spool
+from flarelog.sources.process.spooler import Stream, spool
 from flarelog.text import some
 from flarelog.values import frozen
 
@@ -84,8 +84,7 @@ class Guard:
         self._pid = 0
         self._own_group = False
         self._status: int | None = None
-        self._evidence: Evidence | None = None
-        self._bounding: Bounding | None = None
+        self._looks: list[Evidence | Bounding] = []  # what is looked at while the command runs
         self._exit: Exit | None = None
         self._spooler = 0
         self._failures = 0  # how often the spooler exited with an error
@@ -108,13 +107,14 @@ class Guard:
         terminal = self.plan.options.pty and self.kept
         began = commands.start(self.plan.command, env, out, err, self._mask, terminal, self._keys is not None)
         self._pid, self._own_group = began.pid, began.own_group
-        self._evidence = evidence = Evidence(time.monotonic())
+        self._evidence = Evidence(time.monotonic())
         if began.trouble is not None:
             why = f"{self.plan.command[0]}: {began.trouble.strerror}{commands.advice(began.trouble, env)}"
-            self._not_started(why, began.code, err, evidence)
+            self._not_started(why, began.code, err)
         for end in set(self._ends.values()):
             os.close(end)
-        self._bounding = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
+        bound = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
+        self._looks = [self._evidence, bound] if bound is not None else [self._evidence]
         if self._streams:
             if self._pid:
                 self._name_command()
@@ -132,10 +132,10 @@ class Guard:
         self._wind_up()
         return self._status
 
-    def _not_started(self, why: str, code: int, err: int, evidence: Evidence) -> None:
+    def _not_started(self, why: str, code: int, err: int) -> None:
         """Record the failed start as a command that said *why* and ended with *code*, for the readers of its logs."""
         self._status = code << 8
-        self._exit = evidence.end(self.plan.token, 0, self._status, None, time.monotonic())
+        self._exit = self._evidence.end(self.plan.token, 0, self._status, None, time.monotonic())
         spooled = self.plan.wanted and err in self._ends.values()
         if spooled:
             os.write(err, f"flarelog: {why}\n".encode(errors="replace"))
@@ -192,8 +192,7 @@ class Guard:
     # --- the processes
 
     def _start_spooler(self) -> None:
-        work = only_empty if self._failures > 3 else spool
-        self._spooler = self._fork(lambda: work(self._streams), keep=())
+        self._spooler = self._fork(lambda: spool(self._streams, keep=self._failures <= 3), keep=())
 
     def _start_copier(self, stream: Stream) -> None:
         def work() -> None:
@@ -293,7 +292,7 @@ class Guard:
             elif os.WIFCONTINUED(status):
                 if self._sending is not None:
                     self._sending.continued(pid)
-            elif pid == self._pid and self._evidence is not None:
+            elif pid == self._pid:
                 self._status = status
                 self._exit = self._evidence.end(self.plan.token, pid, status, used, time.monotonic())
             elif pid == self._spooler:
@@ -334,13 +333,9 @@ class Guard:
             now = time.monotonic()
             if now >= until or self._hurried:
                 return
-            sending = self._sending
-            due = min(until, sending.due if sending is not None else math.inf)
-            if self._status is None and self._evidence is not None:
-                due = min(due, self._evidence.due)
-            if self._status is None and self._bounding is not None:
-                due = min(due, self._bounding.due)
-            told = _signal(min(due, self._alarm) - now)
+            sending, looks = self._sending, self._looks if self._status is None else []
+            dues = [until, self._alarm, *(one.due for one in looks), *([sending.due] if sending is not None else [])]
+            told = _signal(min(dues) - now)
             if told is None:
                 now = time.monotonic()
                 if self._alarm <= now:
@@ -348,10 +343,9 @@ class Guard:
                     self._give(signal.SIGALRM)
                 if sending is not None and sending.due <= now:
                     sending.act(self._mask)
-                if self._evidence is not None and self._evidence.due <= now:
-                    self._evidence.look(now)
-                if self._bounding is not None and self._bounding.due <= now:
-                    self._bounding.look(now)
+                for one in looks:
+                    if one.due <= now:
+                        one.look(now)
             elif told.si_signo == signal.SIGCHLD:
                 self._reap()
             else:

@@ -15,7 +15,7 @@ import re
 import time
 
 from flarelog.exit_marks import Exit
-from flarelog.replace import make_directory
+from flarelog.replace import make_directory, replace_file
 from flarelog.sources.process.shared import Shared
 from flarelog.sources.process.unspooled import Patience, put, room
 from flarelog.sources.spool import (
@@ -42,7 +42,7 @@ FREE = 1 << 20  # free bytes of a file system before a spool that was full is wr
 _UNSPLICED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
-class Awaited(BlockingIOError):
+class Awaited(Exception):
     """Bytes would be missing in the copy if they were taken now, and the copier is about to read them."""
 
 
@@ -65,7 +65,7 @@ class Segments:
         make_directory(os.path.dirname(self.path), 0o700)
         self._known = {one.number: one for one in segments(beside(self.path))}
         self._measure()
-        known = [*(number for number, _ in self._renamed()), *self._known]
+        known = [*(number for number, _, _ in self._older()), *self._known]
         self._next(max(known, default=-1) + 2)  # the number in between goes to the existing newest segment
         self._trim()
 
@@ -175,7 +175,7 @@ class Segments:
     def discard(self) -> None:
         """Remove the empty spool that was begun, unless it follows an earlier command's output."""
         with contextlib.suppress(OSError):
-            if not self._renamed() and not (os.path.lexists(self.path) and os.stat(self.path).st_size):
+            if not self._older() and not (os.path.lexists(self.path) and os.stat(self.path).st_size):
                 for path in (self.path, beside(self.path), lead_path(beside(self.path))):
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(path)
@@ -203,7 +203,7 @@ class Segments:
 
     def retry(self) -> None:
         """Try to spool again, in a new segment, whose base tells how many bytes were skipped before it."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, Awaited):
             self._make_room()
             if self._available() >= min(FREE, self._room):
                 self._next(self.shared.segment + 1)
@@ -218,8 +218,6 @@ class Segments:
             self._make_room()
             self._next(self.shared.segment + 1)
             self._trim()
-        except Awaited:
-            raise
         except OSError as error:
             self._fail(error)
             return False
@@ -245,7 +243,8 @@ class Segments:
 
     def _next(self, number: int) -> None:
         self.close()
-        new = self.path_of(".next")
+        directory, name = os.path.split(self.path)
+        new = os.path.join(directory, f".{name}.next")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -271,20 +270,13 @@ class Segments:
         finally:
             os.close(fd)
 
-    def path_of(self, added: str) -> str:
-        directory, name = os.path.split(self.path)
-        return os.path.join(directory, f".{name}{added}")
-
-    def _renamed(self) -> list[tuple[int, str]]:
-        """The numbers and paths of the renamed segments, the oldest first."""
+    def _older(self) -> list[tuple[int, str, int]]:
+        """The numbers, paths and sizes of the renamed segments, the oldest first. Raises OSError."""
         directory, name = os.path.split(self.path)
         pattern = re.compile(re.escape(name) + r"\.(\d{8})")
         with os.scandir(directory) as entries:
-            return sorted((int(match[1]), one.path) for one in entries if (match := pattern.fullmatch(one.name)))
-
-    def _older(self) -> list[tuple[int, str, int]]:
-        """The numbers, paths and sizes of the renamed segments, the oldest first. Raises OSError."""
-        return [(number, path, os.stat(path).st_size) for number, path in self._renamed()]
+            found = [(int(match[1]), one.path) for one in entries if (match := pattern.fullmatch(one.name))]
+        return [(number, path, os.stat(path).st_size) for number, path in sorted(found)]
 
     def _free(self) -> bool:
         """Remove the oldest segments that are stored and copied; returns whether there were any. Raises OSError."""
@@ -374,13 +366,8 @@ class Segments:
     def _write_lead(self) -> bool:
         token, end, data = self._lead
         with contextlib.suppress(OSError):
-            kept, new = lead_path(beside(self.path)), self.path_of(".lead.new")
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(new)
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:  # without fsync, because the command's output waits meanwhile
-                file.write(lead_line(token, end) + data)
-            os.rename(new, kept)
+            # Without a sync, because the command's output waits meanwhile.
+            replace_file(lead_path(beside(self.path)), lead_line(token, end) + data, sync=False)
             return True
         return False
 

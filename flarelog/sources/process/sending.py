@@ -124,12 +124,9 @@ class Sending:
         self._pid, self._stopped = 0, False
         code = os.waitstatus_to_exitcode(status)
         self._refused = code == NOT_ALLOWED
-        if self._finishing and code in (OK, GAPS):
-            self.over = self.stored = True
-        elif code in _FINAL or (code >= 0 and self._finishing):
-            self.over = True
-        elif code in (OK, GAPS):
-            self.over = True  # the run has ended at the receiver
+        self.stored = self._finishing and code in (OK, GAPS)
+        if code in (OK, GAPS, *_FINAL) or (code >= 0 and self._finishing):
+            self.over = True  # OK and GAPS before the command's end: the run has ended at the receiver
         else:
             if now - self._began_again > _LONGEST:
                 self._wait = _FIRST

@@ -34,8 +34,9 @@ class Stream:
     out: int  # the descriptor of the copy
 
 
-def spool(streams: list[Stream]) -> None:
-    """Move all bytes until every pipe has ended. On SIGTERM from the guard, move the available bytes and end.
+def spool(streams: list[Stream], *, keep: bool = True) -> None:
+    """Move all bytes until every pipe has ended. On SIGTERM from the guard, move the available bytes and end. *keep*
+    False: only count and copy them, for a spooler that keeps failing.
 
     A scheduler that stops a job sends SIGTERM to all its processes, and the command may write more before it ends.
     """
@@ -53,13 +54,16 @@ def spool(streams: list[Stream]) -> None:
     for stream in by_pipe.values():
         waiting.register(stream.pipe, select.POLLIN)
         try:
-            stream.segments.adopt()
+            if keep:
+                stream.segments.adopt()
+            else:
+                stream.shared.trouble = stream.shared.trouble or errno.EIO
         except OSError as error:
             stream.shared.trouble = error.errno or errno.EIO
     retried = time.monotonic()
     held = set[int]()  # the pipes that wait for a copier
     while by_pipe:
-        troubled = [stream for stream in by_pipe.values() if stream.shared.trouble]
+        troubled = [stream for stream in by_pipe.values() if stream.shared.trouble and keep]
         if troubled and time.monotonic() - retried >= RETRY_EVERY:
             for stream in troubled:
                 stream.segments.retry()
@@ -96,8 +100,6 @@ def spool(streams: list[Stream]) -> None:
 def _take(stream: Stream) -> int:
     try:
         count = stream.segments.take(stream.pipe)
-    except Awaited:
-        raise
     except BlockingIOError:
         return -1
     _ring(stream)
@@ -113,23 +115,3 @@ def _end(stream: Stream) -> None:
 def _ring(stream: Stream) -> None:
     with contextlib.suppress(BlockingIOError):
         os.eventfd_write(stream.bell, 1)
-
-
-def only_empty(streams: list[Stream]) -> None:
-    """Read, count and copy the bytes without keeping them, for a spooler that keeps failing."""
-    by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}
-    waiting = select.poll()
-    for pipe in by_pipe:
-        waiting.register(pipe, select.POLLIN)
-    while by_pipe:
-        for pipe, _ in waiting.poll():
-            stream = by_pipe[pipe]
-            stream.shared.trouble = stream.shared.trouble or errno.EIO
-            try:
-                count = _take(stream)
-            except Awaited:
-                time.sleep(COPIER)
-                continue
-            if not count:
-                _end(by_pipe.pop(pipe))
-                waiting.unregister(pipe)
