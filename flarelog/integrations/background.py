@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from flarelog.errors import FlarelogError, NotAllowed
 
@@ -60,10 +60,10 @@ class Stopped(FlarelogError):
     """Another thread stopped the loop during the call."""
 
 
-class Member(Protocol):
+class Member:
     """An object that lives in the loop."""
 
-    ends_last: bool  # because other members send to it
+    ends_last = False  # True: because other members send to it
 
     def forget(self) -> None:
         """In a forked child, whose parent owns the loop: become inert, and release everything of the parent's."""
@@ -75,6 +75,7 @@ class Member(Protocol):
         """At the interpreter's exit, which began at *began* (time.monotonic): end within a bound, and return a sentence
         for each piece of work left undone.
         """
+        return []
 
 
 class Background:

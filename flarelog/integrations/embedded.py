@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 from flarelog.bus import Bus, Notice
 from flarelog.delivery.quota import LONGEST
 from flarelog.errors import FlarelogError, InvalidName, InvalidOption
-from flarelog.integrations.background import Background, Stopped, release, shared
+from flarelog.integrations.background import Background, Member, Stopped, release, shared
 from flarelog.lifecycle import Event
 from flarelog.names import run_name
 from flarelog.placeholders import LogUrls, Placeholder, placeholder
@@ -57,10 +57,8 @@ class Found(NamedTuple):
     ended: int = 0
 
 
-class Embedded:
+class Embedded(Member):
     """The common part of both ends: a Background, and a bus."""
-
-    ends_last = False
 
     def __init__(self, bus: Bus | None, exit_timeout: float, log_url_template: str = "") -> None:
         if not 0 <= exit_timeout < math.inf:
@@ -115,12 +113,15 @@ class Embedded:
     ) -> None:
         self.stop()
 
-    def _placeholder(self, run: str, site: str, log: str, find: Callable[[Background], Found]) -> Placeholder:
-        """The placeholder for the log, with the result of *find*. Raises nothing."""
-        run, site, log = (str(name) for name in (run, site, log))
+    def _placeholder(self, run: str, site: str, log: str) -> Placeholder:
+        """The placeholder for the log, with the result of ``_found``. Raises nothing."""
         background = self._background
         try:
-            found = find(background) if background is not None else Found("flarelog is not started in this program")
+            found = (
+                self._found(background, run, site, log)
+                if background is not None
+                else Found("flarelog is not started in this program")
+            )
         except Exception as error:  # the loop was stopped, or is busy
             found = Found(f"flarelog did not say within {MARGIN:g} s how it fares ({type(error).__name__})")
         place = ("--receiver", found.receiver) if found.receiver else self._place
@@ -138,10 +139,8 @@ class Embedded:
         self._background = None
         self._unsubscribe()
 
-    def drain(self) -> None: ...
-
-    def end_at_exit(self, began: float) -> list[str]:
-        return []
+    def _found(self, background: Background, run: str, site: str, log: str) -> Found:
+        raise NotImplementedError
 
     def _enter(self, background: Background) -> None: ...
 

@@ -193,8 +193,13 @@ class JobReceiver(Receiver):
             limits=limits,
             idle_timeout=idle_timeout,
             join_timeout=join_timeout,
-            beside=self._jobs,
         )
+
+    def _serve(self, server: Server) -> None:
+        self._jobs.begin(server, self._store)
+
+    async def _cease(self) -> None:
+        await self._jobs.end()
 
     def finish(self, run: str) -> Future[None] | None:
         """End *run*: its producers drain, and its streams go to *keep*. Harmless when repeated; None without a running

@@ -255,9 +255,9 @@ class Producer(Embedded):
         """The placeholder for *log* of *run*: why no receiver can show it (empty: one can), and how to look at it.
         Callable at any time, also before and after the run. Blocks for a second at most; raises nothing.
         """
-        return self._placeholder(run, self._site, log, lambda background: self._found(background, str(run), str(log)))
+        return self._placeholder(str(run), self._site, str(log))
 
-    def _found(self, background: Background, run: str, log: str) -> Found:
+    def _found(self, background: Background, run: str, site: str, log: str) -> Found:
         path = os.path.join(self._source.directory, log)
         if (sendings := self._running.get(run)) is not None:
 

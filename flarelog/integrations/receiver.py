@@ -1,20 +1,16 @@
 """A receiver for any threaded program: it stores the logs of the runs that the program's bus announces.
 
-It publishes the end of each stream, and findings, on that bus. Other objects may live beside its server, in the
-background loop (``Beside``).
+It publishes the end of each stream, and findings, on that bus.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
-import socket
-import stat
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict, replace
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from flarelog.bus import Bus, Notice
 from flarelog.delivery.quota import Limits
@@ -38,25 +34,16 @@ from flarelog.policy import Policy
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.phases import missing, standing
 from flarelog.receiver.server import Server
+from flarelog.security.connections import sockets
 from flarelog.security.tls import Tls
 from flarelog.stores import choose
-from flarelog.stores.base import Durability, Store
+from flarelog.stores.base import Durability
 from flarelog.wire.heartbeat import IDLE_TIMEOUT
 from flarelog.wire.packing import Compression
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-class Beside(Protocol):
-    """An object in the loop of a receiver's server that reads its store."""
-
-    def begin(self, server: Server, store: Store) -> None:
-        """Called before *server* listens; its bus publishes each stream's events in the loop."""
-
-    async def end(self) -> None:
-        """Called before the server stops."""
 
 
 class Receiver(Embedded):
@@ -67,8 +54,8 @@ class Receiver(Embedded):
     how much is accepted; both default as in ``flarelog serve``. *idle_timeout*: seconds of silence before a stream is
     closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: maximum seconds to stop
     when the program exits without ``stop()``. *compression*: whether compressed chunks are accepted, as in ``flarelog
-    serve``; True is auto, False off. *beside*: lives with the server. *log_url_template*: the URL of a log in your own
-    system, as for ``flarelog status``.
+    serve``; True is auto, False off. *log_url_template*: the URL of a log in your own system, as for ``flarelog
+    status``.
     Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
 
@@ -90,7 +77,6 @@ class Receiver(Embedded):
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
         compression: Compression | bool = True,
-        beside: Beside | None = None,
         log_url_template: str = "",
     ) -> None:
         super().__init__(bus, exit_timeout, log_url_template)
@@ -111,7 +97,6 @@ class Receiver(Embedded):
             **asdict(limits or Limits()),
         )
         self._store = choose.store(directory("store", store), durability)
-        self._beside = beside
         self._server: Server | None = None
 
     def _enter(self, background: Background) -> None:
@@ -119,8 +104,7 @@ class Receiver(Embedded):
             await self._store.__aenter__()
             try:
                 server = Server(self._store, self._options, self._inner)
-                if self._beside is not None:
-                    self._beside.begin(server, self._store)
+                self._serve(server)
                 await server.start()
             except BaseException:
                 await self._store.__aexit__()
@@ -130,8 +114,14 @@ class Receiver(Embedded):
         self._server = background.call(begin(), JOIN_TIMEOUT)
         self.address = self._server.address
 
+    def _serve(self, server: Server) -> None:
+        """Called in the loop before *server* listens; its bus publishes each stream's events there."""
+
+    async def _cease(self) -> None:
+        """Called in the loop before the server stops."""
+
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
-        """Run *work* in the loop of the server, its store and *beside*; None if the server does not run."""
+        """Run *work* in the loop of the server and its store; None if the server does not run."""
         background = self._background
         if background is None or self._server is None:
             return None
@@ -144,8 +134,7 @@ class Receiver(Embedded):
         """The placeholder for a log: why it is not available (empty: it is), and how to look at it. Callable at any
         time; blocks for a second at most, and raises nothing.
         """
-        names = str(run), str(site), str(log)
-        return self._placeholder(*names, lambda background: self._found(background, *names))
+        return self._placeholder(str(run), str(site), str(log))
 
     def _found(self, background: Background, run: str, site: str, log: str) -> Found:
         server, stream = self._server, StreamId.given(run, site, log)
@@ -178,8 +167,7 @@ class Receiver(Embedded):
             return True
 
         async def end() -> None:
-            if self._beside is not None:
-                await self._beside.end()
+            await self._cease()
             await server.stop()
             await self._store.__aexit__()
 
@@ -247,16 +235,6 @@ def _let_go_of_sockets(port: int) -> None:
     alive after the parent's end. /dev/null takes their descriptors, which gRPC still believes to be its own.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
-            with contextlib.suppress(OSError):
-                fd = int(name)
-                if not stat.S_ISSOCK(os.fstat(fd).st_mode):
-                    continue
-                with socket.socket(fileno=os.dup(fd)) as found:
-                    internet = found.family in (socket.AF_INET, socket.AF_INET6)
-                    ours = internet and found.type == socket.SOCK_STREAM and found.getsockname()[1] == port
-                if ours:
-                    os.dup2(null, fd, inheritable=False)
-    finally:
-        os.close(null)
+    for descriptor, _ in sockets(port):
+        os.dup2(null, descriptor, inheritable=False)
+    os.close(null)

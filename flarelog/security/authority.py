@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
+from flarelog.errors import InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
 from flarelog.names import site_name
 from flarelog.replace import replace_file
 from flarelog.security.pairs import MAX_DAYS, at_work, check_days, keep, no_ca
@@ -266,21 +266,6 @@ def record(one: Issued, now: datetime) -> dict[str, object]:
 
 
 # --- the contents of a certificate
-
-
-def names_of(certificate: str) -> tuple[str, str]:
-    """The common name in the file *certificate*, and the first DNS name among its SANs.
-
-    Raises InvalidOption.
-    """
-    try:
-        found = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
-        (name,) = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        hosts = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        host = hosts.get_values_for_type(x509.DNSName)[0]
-    except (OSError, ValueError, IndexError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
-        raise InvalidFile(f"{certificate} names no server: {error}") from error
-    return str(name.value), host
 
 
 def _subject(common_name: str, role: Role) -> x509.Name:

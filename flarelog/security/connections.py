@@ -12,7 +12,7 @@ import ipaddress
 import os
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -109,19 +109,26 @@ def place_of(peer: str) -> Place | None:
 def shut(port: int, wanted: Callable[[Place], bool]) -> int:
     """Shut down the connections to *port* of this process whose peer's place is *wanted*; returns their number. Blocks.
 
-    Only Linux lists a process's descriptors; elsewhere none is shut down, and a connection ends by its age.
+    Only Linux lists a process's descriptors; elsewhere a connection ends by its age.
     """
     count = 0
+    for _, one in sockets(port):
+        with contextlib.suppress(OSError, ValueError):
+            host, from_port = one.getpeername()[:2]
+            if wanted((_plain(host), from_port)):
+                one.shutdown(socket.SHUT_RDWR)
+                count += 1
+    return count
+
+
+def sockets(port: int) -> Iterator[tuple[int, socket.socket]]:
+    """The TCP sockets of this process with the local *port*: the descriptor of each, and a duplicate of it."""
     with contextlib.suppress(OSError):
         for name in os.listdir(_DESCRIPTORS):
             with contextlib.suppress(OSError, ValueError), _socket_of(int(name)) as one:
-                if one.family not in (socket.AF_INET, socket.AF_INET6) or one.getsockname()[1] != port:
-                    continue
-                host, from_port = one.getpeername()[:2]
-                if wanted((_plain(host), from_port)):
-                    one.shutdown(socket.SHUT_RDWR)
-                    count += 1
-    return count
+                internet = one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM
+                if internet and one.getsockname()[1] == port:
+                    yield int(name), one
 
 
 def _socket_of(descriptor: int) -> socket.socket:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
+from collections.abc import Callable
 
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
@@ -19,11 +21,14 @@ from flarelog.integrations.nvflare.told import (
     simulated,
     workspace_of,
 )
+from flarelog.integrations.nvflare.unsent import Sizes, Unsent
 from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
 from flarelog.repeats import COPIES, ORIGINAL
 from flarelog.security.tls import Tls
 from flarelog.sender.outcome import Outcome
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.sizes import sizes
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +118,29 @@ class Job:
                 self._whole = served(outcomes)
                 self.troubles = [sentence for outcome in outcomes for sentence in outcome.troubles]
             return self._whole
+
+
+def unsent_jobs(
+    directory: str,
+    root: Callable[[str], str],
+    files: tuple[str, ...],
+    producer: Callable[[str], Producer],
+    exclude: tuple[str, ...] = (),
+    forget: Callable[[str], object] = lambda job: None,
+) -> Unsent:
+    """The jobs recorded in *directory*: the *files* of each are in its *root*, and are sent by the *producer* for that
+    root. *forget*: as for Unsent.
+    """
+
+    def look(job: str) -> Sizes | None:
+        found = SourceOptions(root(job), files, exclude)
+        return sizes(found) if os.path.isdir(found.directory) else None
+
+    def send(job: str, how: Exit | None) -> bool:
+        with producer(root(job)) as one:
+            return served(one.send_rest(job, how))
+
+    return Unsent(directory, look, send, forget)
 
 
 def served(outcomes: list[Outcome]) -> bool:

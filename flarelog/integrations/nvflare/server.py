@@ -24,7 +24,7 @@ from flarelog.integrations.nvflare.cell import Passage
 from flarelog.integrations.nvflare.filing import file_logs
 from flarelog.integrations.nvflare.held import Held
 from flarelog.integrations.nvflare.launcher import Launcher
-from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, FILES, PORT, Job, served
+from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, FILES, PORT, Job, unsent_jobs
 from flarelog.integrations.nvflare.studies import Studies
 from flarelog.integrations.nvflare.told import (
     audit_into,
@@ -36,14 +36,12 @@ from flarelog.integrations.nvflare.told import (
     site_allows,
     workspace_of,
 )
-from flarelog.integrations.nvflare.unsent import Sizes, Unsent
+from flarelog.integrations.nvflare.unsent import Unsent
 from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
 from flarelog.names import parse_address
-from flarelog.security.authority import names_of
-from flarelog.security.tls import Tls
-from flarelog.sources.files.patterns import SourceOptions
-from flarelog.sources.files.sizes import sizes
+from flarelog.security.certificate import Presented
+from flarelog.security.tls import Tls, readable
 from flarelog.stores.base import Durability
 
 log = logging.getLogger(__name__)
@@ -113,11 +111,14 @@ class FlarelogServer(FLComponent):
         audit_into(workspace_of(fl_ctx).get_root_dir())
         self._engine = fl_ctx.get_engine()
         workspace, tls = workspace_of(fl_ctx), server_tls(workspace_of(fl_ctx))
-        own, host_name = "", ""
+        own = host_name = ""
         try:
-            own, host_name = names_of(tls.cert)
-        except FlarelogError as error:
-            log.warning("the logs of the server's own job processes are not sent: %s", error)
+            shown = Presented(readable(tls.cert)).identity()
+            own, host_name = filter(None, (shown.common_name, *shown.dns_names[:1]))
+        except (FlarelogError, ValueError) as error:
+            log.warning(
+                "the logs of the server's own job processes are not sent: %s names no server: %s", tls.cert, error
+            )
         self._receiver = JobReceiver(
             self.store or os.path.join(workspace.get_root_dir(), _STORE),
             os.path.dirname(workspace.get_log_root("job")),
@@ -158,15 +159,8 @@ class FlarelogServer(FLComponent):
         def place(job: str) -> str:
             return held.place(job) or str(workspace.get_log_root(job))
 
-        def look(job: str) -> Sizes | None:
-            root = place(job)
-            return sizes(SourceOptions(root, FILES, _NOT_OWN)) if os.path.isdir(root) else None
-
-        def send(job: str, how: Exit | None) -> bool:
-            with self._own_producer(place(job)) as producer:
-                return served(producer.send_rest(job, how))
-
-        return Unsent(os.path.join(workspace.get_root_dir(), _OWN), look, send, held.release)
+        state = os.path.join(workspace.get_root_dir(), _OWN)
+        return unsent_jobs(state, place, FILES, self._own_producer, _NOT_OWN, held.release)
 
     @harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:

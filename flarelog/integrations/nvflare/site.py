@@ -17,19 +17,12 @@ from flarelog.exit_marks import Exit
 from flarelog.integrations.nvflare import version as release
 from flarelog.integrations.nvflare.cell import Passage, tell_server
 from flarelog.integrations.nvflare.launcher import Launcher
-from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, Job, Sending, served
-from flarelog.integrations.nvflare.told import (
-    harmless,
-    job_name_of,
-    job_of,
-    workspace_of,
-)
-from flarelog.integrations.nvflare.unsent import Sizes, Unsent
+from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, Job, Sending, unsent_jobs
+from flarelog.integrations.nvflare.told import harmless, job_name_of, job_of, workspace_of
+from flarelog.integrations.nvflare.unsent import Unsent
 from flarelog.integrations.producer import Producer
 from flarelog.names import parse_address
 from flarelog.security.tls import Tls
-from flarelog.sources.files.patterns import SourceOptions
-from flarelog.sources.files.sizes import sizes
 
 log = logging.getLogger(__name__)
 
@@ -74,16 +67,8 @@ class FlarelogSite(Sending):
         workspace = workspace_of(fl_ctx)
         (address, tls), site = self._target(fl_ctx), fl_ctx.get_identity_name()
         make = partial(self._producer, address, tls, site, heed=False)
-
-        def look(job: str) -> Sizes | None:
-            root = workspace.get_log_root(job)
-            return sizes(SourceOptions(root, self._source())) if os.path.isdir(root) else None
-
-        def send(job: str, how: Exit | None) -> bool:
-            with make(workspace.get_log_root(job)) as producer:
-                return served(producer.send_rest(job, how))
-
-        self._unsent = Unsent(os.path.join(workspace.get_root_dir(), _STATE), look, send)
+        state = os.path.join(workspace.get_root_dir(), _STATE)
+        self._unsent = unsent_jobs(state, workspace.get_log_root, self._source(), make)
         self._unsent.start()
         where = f"{address}, through NVFlare's own connection" if self.tunnel else address
         threading.Thread(
