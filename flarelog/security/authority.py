@@ -25,12 +25,14 @@ from flarelog.values import frozen
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError as error:
     raise NotInstalled("certificates need the cryptography package: pip install 'flarelog[tls]'") from error
+
+from flarelog.security.certificate import is_signed
 
 CA_DAYS = MAX_DAYS
 LEAF_DAYS = 365
@@ -422,13 +424,5 @@ def _issued(path: Path, certificate: x509.Certificate, ca: x509.Certificate | No
         certificate.not_valid_after_utc.astimezone(UTC),
         path,
         path.with_suffix(".key"),
-        ca is None or _signed(certificate, ca),
+        ca is None or is_signed(certificate, ca),
     )
-
-
-def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(ca)
-    except (InvalidSignature, ValueError, TypeError):
-        return False
-    return True

@@ -18,22 +18,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from flarelog.errors import NotAllowed, NotInstalled, Unavailable
-from flarelog.policy import NOBODY, Identity
+from flarelog.errors import NotAllowed, Unavailable
+from flarelog.policy import Identity
 from flarelog.security.callers import name_of
 from flarelog.security.revocation import BROKEN, Revoked, anchors_of, day, lists
 from flarelog.values import frozen
 
-try:
-    from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-    from cryptography.x509.oid import NameOID
-except ImportError as error:
-    raise NotInstalled(
-        "the receiver needs the cryptography package to read certificates: pip install 'flarelog[tls]'"
-    ) from error
+# Below revocation, which raises NotInstalled without this package.
+# isort: split
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import NameOID
 
 MAX_PEM = 64 << 10  # bytes of a certificate with its chain
 MAX_CHAIN = 8  # certificates between a peer's and its CA's
@@ -72,12 +69,6 @@ class Presented:
         """SHA-256 of the certificate, hexadecimal, even of an unreadable one: its CA can look it up."""
         found = _PEM_CERTIFICATE.search(self.pem)
         return hashlib.sha256(base64.b64decode(found[1] + b"==") if found else self.pem).hexdigest()
-
-
-def identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
-    """The identity of the certificate in gRPC's ``auth_context()``; NOBODY without one. Raises NotAllowed."""
-    presented = Presented.of(properties)
-    return presented.identity() if presented is not None else NOBODY
 
 
 @lru_cache(KNOWN)
@@ -261,7 +252,7 @@ class Trust:
                     f"the certificate's chain needs more than {MAX_SIGNATURES} verified signatures: present only the"
                     " certificates between it and its CA"
                 )
-            return _signed(certificate, ca)
+            return is_signed(certificate, ca)
 
         while ways and max(ways.values()) > best:
             at = max(ways, key=ways.__getitem__)
@@ -284,7 +275,7 @@ class Trust:
         return best if best > -math.inf else None
 
 
-def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+def is_signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(ca)
     except (InvalidSignature, *BROKEN):

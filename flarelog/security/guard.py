@@ -56,24 +56,6 @@ class TokenCall:
         return getattr(self._context, name)
 
 
-class _Searches:
-    """Searches for the chains of certificates, in threads; those of one certificate take turns, so that no peer
-    occupies the threads, however many chains it presents.
-    """
-
-    def __init__(self) -> None:
-        self._turns = WeakValueDictionary[str, asyncio.Lock]()  # by fingerprint, while a search runs or waits
-
-    async def search(self, trust: Trust, presented: Presented) -> None:
-        """Let *trust* search for the chain of *presented*, so that ``check`` has a result."""
-        fingerprint = presented.fingerprint()
-        turn = self._turns.get(fingerprint)
-        if turn is None:
-            turn = self._turns[fingerprint] = asyncio.Lock()
-        async with turn:
-            await asyncio.to_thread(trust.search, presented)
-
-
 class Guard:
     """Asks the policy about every call, and writes the audit log. For one event loop."""
 
@@ -89,7 +71,7 @@ class Guard:
         self._allowances = Repetitions(("anybody", "", "anywhere", "ANY"), MOST_ALLOWED)
         self._arrivals = Arrivals()
         self.certificates: ServerCertificates | None = None  # decides who is trusted at the main port
-        self._searches = _Searches()
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()  # by fingerprint, while a search runs or waits
         self.connections = Connections(MAX_TOLD)
         self.unwelcome: set[str] = set()  # peers whose connections must end
 
@@ -117,7 +99,7 @@ class Guard:
             trust = self.certificates.trust
             try:
                 if not trust.knows(presented):
-                    await self._searches.search(trust, presented)
+                    await self._search(trust, presented)
                 trust.check(presented, time.time())
             except FlarelogError as error:
                 self._refused({**_what(NOBODY, action, peer), **_shown(presented)}, str(error))
@@ -125,6 +107,13 @@ class Guard:
                 raise
             self.connections.called(peer, presented, time.monotonic())
         return context
+
+    async def _search(self, trust: Trust, presented: Presented) -> None:
+        """Let *trust* search for a chain in a thread. The searches for one certificate take turns, so that no peer
+        occupies the threads, however many chains it presents.
+        """
+        async with self._turns.setdefault(presented.fingerprint(), asyncio.Lock()):
+            await asyncio.to_thread(trust.search, presented)
 
     def connection_of(self, context: Context) -> Connection | None:
         """The connection of a call that ``meet`` accepted; None if callers show no certificates."""
@@ -308,9 +297,10 @@ def identity_of(context: Context) -> Identity:
     properties = context.auth_context()
     if not properties:
         return NOBODY
-    from flarelog.security.certificate import identity  # needs a package that only receivers with TLS have
+    from flarelog.security.certificate import Presented  # needs a package that only receivers with TLS have
 
-    return identity(properties)
+    presented = Presented.of(properties)
+    return presented.identity() if presented is not None else NOBODY
 
 
 def bearer(metadata: Metadata | None) -> str:

@@ -11,9 +11,9 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
-from urllib.parse import unquote
 
 from flarelog.backoff import delay
+from flarelog.security.connections import place_of
 
 FIRST_WAIT = 0.1  # seconds of delay for the answer to a first failure; doubled for each further one
 LONGEST_WAIT = 5.0  # seconds; less than a client's timeout, so that it gets the answer
@@ -30,14 +30,11 @@ K = TypeVar("K", bound=Hashable)
 
 def address_of(peer: str) -> str:
     """The place of gRPC's *peer* (``ipv4:127.0.0.1:4721``): its address without the port, or its IPv6 network."""
-    text = unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]").partition("%")[0]
-    try:
-        found = ipaddress.ip_address(text)
-    except ValueError:
+    place = place_of(peer)
+    if place is None:
         return peer[:80]
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
+    found = ipaddress.ip_address(place[0])
+    return str(found) if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
 
 
 class Waits:

@@ -112,19 +112,14 @@ class Tls:
 
     def demand(self) -> None:
         """Raises InvalidOption if a file has the wrong contents; dates and signatures do not matter."""
-        import ssl
-
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.believe(context)
-        if self.cert:
-            self.present(context)
+        _context(self)
 
     def check(self, end: Literal["server", "client"]) -> None:
         """Check the files against each other. Raises InvalidOption with the file, its fault, and what to do."""
         import ssl
 
         if end == "client" and not self.cert:
-            self.believe(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            self.demand()
             return
         self.whole()
         both = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -120,11 +120,8 @@ class Tokens:
 
     def _found(self, secret: str) -> Token | None:
         digest = _digest(secret)
-        found = None
-        for token in self._file.look():
-            if hmac.compare_digest(token.sha256, digest):
-                found = token
-        return found
+        found = [token for token in self._file.look() if hmac.compare_digest(token.sha256, digest)]
+        return found[-1] if found else None
 
     def holds(self, identity: Identity, now: float) -> bool:
         """Whether the token of *identity* is still valid; for long calls."""

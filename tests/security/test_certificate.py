@@ -26,10 +26,12 @@ from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.model import Action
 from flarelog.policy import NOBODY, Identity, Policy, site_of
 from flarelog.security import certificate
-from flarelog.security.certificate import Outdated, Presented, Trust, identity
+from flarelog.security.certificate import Outdated, Presented, Trust
+from flarelog.security.guard import identity_of
 from flarelog.security.revocation import Revoked, demand_current, revocations
 from flarelog.security.tls import Tls
 from tests.certificates import Authority, Named, kit, nvflare_kits, pem_of
+from tests.contexts import Bare
 
 NOW = time.time()
 DAY = 86400.0
@@ -74,9 +76,17 @@ def test_an_nvflare_kit_names_its_site_and_its_admins_role(tmp_path: Path) -> No
         Policy().allows(admin, Action.READ, run="job-1", site="site-1")
 
 
+class Shows(Bare):
+    def __init__(self, properties: dict[str, list[bytes]]) -> None:
+        self._properties = properties
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return self._properties
+
+
 def test_without_a_certificate_it_is_nobody() -> None:
-    assert identity({}) is NOBODY
-    assert identity({"transport_security_type": [b"ssl"], "x509_subject": [b"CN=site-1"]}) is NOBODY
+    assert identity_of(Shows({})) is NOBODY
+    assert identity_of(Shows({"transport_security_type": [b"ssl"], "x509_subject": [b"CN=site-1"]})) is NOBODY
 
 
 # The common name and the SANs of certificates, and the site of each; None: the certificate pushes as no site.
@@ -225,13 +235,13 @@ def test_a_ca_between_is_believed_if_it_is_shown_and_is_one(ca: Authority) -> No
 def verified(monkeypatch: pytest.MonkeyPatch) -> list[tuple[x509.Certificate, x509.Certificate]]:
     """The signatures that were verified."""
     found: list[tuple[x509.Certificate, x509.Certificate]] = []
-    real = certificate._signed
+    real = certificate.is_signed
 
     def signed(one: x509.Certificate, ca: x509.Certificate) -> bool:
         found.append((one, ca))
         return real(one, ca)
 
-    monkeypatch.setattr(certificate, "_signed", signed)
+    monkeypatch.setattr(certificate, "is_signed", signed)
     return found
 
 
