@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.errors import FlarelogError
-from flarelog.security.tls import EXPIRED, TOO_EARLY, Tls, decoded
+from flarelog.security.tls import EXPIRED, TOO_EARLY, Tls
 from flarelog.text import several
 
 SOON = 30 * 86400  # seconds before a certificate's end from which on a row warns
@@ -20,17 +20,10 @@ NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key
 
 def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
     try:
-        tls.check(end)
-        certificate = decoded(tls.cert)
+        certificate = tls.check(end)
     except FlarelogError as error:
         fix = RENEW if EXPIRED in str(error) else "make the certificate again, or name files that belong together"
         yield fail("certificate", str(error), CLOCK if TOO_EARLY in str(error) else fix)
-    except (AttributeError, OSError) as error:
-        yield warn(
-            "certificate",
-            f"the certificate fits its key and CA; its dates cannot be read: {error}",
-            "read the dates with: openssl x509 -noout -dates",
-        )
     else:
         subject = cast(tuple[tuple[tuple[str, str], ...], ...], certificate.get("subject", ()))
         names = [value for part in subject for key, value in part if key == "commonName"]

@@ -9,7 +9,6 @@ so ``why`` makes a handshake of its own to find it.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import logging
 import threading
 import time
@@ -114,13 +113,15 @@ class Tls:
         """Raises InvalidOption if a file has the wrong contents; dates and signatures do not matter."""
         _context(self)
 
-    def check(self, end: Literal["server", "client"]) -> None:
-        """Check the files against each other. Raises InvalidOption with the file, its fault, and what to do."""
+    def check(self, end: Literal["server", "client"]) -> dict[str, Any]:
+        """Check the files against each other, and return this end's certificate as ssl's ``getpeercert`` does; empty
+        for a client without one. Raises InvalidOption with the file, its fault, and what to do.
+        """
         import ssl
 
         if end == "client" and not self.cert:
             self.demand()
-            return
+            return {}
         self.whole()
         both = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         both[1].check_hostname, both[1].verify_mode = False, ssl.CERT_NONE
@@ -130,7 +131,7 @@ class Tls:
         verifier.verify_mode = ssl.CERT_REQUIRED
         self.believe(verifier)
         try:
-            _shake_hands(*both)
+            return _shake_hands(*both)
         except ssl.SSLCertVerificationError as error:
             reason = _REASONS.get(error.verify_message, error.verify_message)
             raise InvalidFile(f"the certificate {self.cert} cannot be used: {reason.format(ca=self.ca)}") from error
@@ -186,7 +187,6 @@ def why(address: str, tls: Tls | None, proxy: str = "") -> str:
     """
     import ssl
 
-    cert, ca = (tls.cert, tls.ca) if tls is not None else ("", "")
     agreed = False
     wanted = _wanted(address, tls)
     try:
@@ -194,20 +194,20 @@ def why(address: str, tls: Tls | None, proxy: str = "") -> str:
             agreed = True
             # With TLS 1.3 a server refuses a certificate only now; a receiver that accepts it sends first.
             if tls is not None and not shaken.recv(1):
-                return _refused("", cert)
+                return _refused("", tls)
     except InvalidOption as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
         if "mismatch" in error.verify_message and tls is not None:
             return _for_others(address, tls, proxy)
-        reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
+        reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=tls.ca if tls is not None else "")
         return f"its certificate is not trusted: {reason}"
     except ConnectionResetError:  # a reset before the handshake ended tells nothing
-        return _refused("", cert) if agreed and tls is not None else ""
+        return _refused("", tls) if agreed and tls is not None else ""
     except ssl.SSLError as error:
         if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
             return ""
-        return _refused(error.reason or str(error), cert) if tls is not None else ""
+        return _refused(error.reason or str(error), tls) if tls is not None else ""
     except OSError:
         return ""
     want = "it requires TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
@@ -268,46 +268,28 @@ def _for_others(address: str, tls: Tls, proxy: str) -> str:
     return f"its certificate is {names}, and not for {_wanted(address, tls)}: connect to a name that it has"
 
 
-def _refused(reason: str, cert: str) -> str:
-    """Why the other end refuses *cert*. *reason*: ssl's, empty if the other end only closes the connection.
+def _refused(reason: str, tls: Tls) -> str:
+    """Why the other end refuses this one. *reason*: ssl's, empty if the other end only closes the connection.
 
     A receiver's alert about a certificate that is out of date names its CA.
     """
     alert = next((each for each in _ALERTS if each in reason), "") if reason else "UNKNOWN_CA"
-    if not cert and not reason:
+    if not tls.cert and not reason:
         alert = "CERTIFICATE_REQUIRED"
     if not alert:
         return f"the TLS handshake fails: {reason}"
-    if (
-        cert
-        and alert not in ("CERTIFICATE_REQUIRED", "WRONG_VERSION_NUMBER")
-        and (late := out_of_date(cert, time.time()))
-    ):
-        return f"it refuses {cert}: {late}"
-    return _ALERTS[alert].format(cert=cert)
+    if alert not in ("CERTIFICATE_REQUIRED", "WRONG_VERSION_NUMBER") and (late := _out_of_date(tls)):
+        return f"it refuses {tls.cert}: {late}"
+    return _ALERTS[alert].format(cert=tls.cert)
 
 
-def decoded(cert: str) -> dict[str, Any]:
-    """The fields of the first certificate in the file *cert*. Raises AttributeError, OSError."""
-    import ssl
-
-    # A private function, but the only way to read a certificate's dates without another package.
-    return dict(getattr(getattr(ssl, "_ssl"), "_test_decode_cert")(cert))  # noqa: B009
-
-
-def out_of_date(cert: str, now: float) -> str:
-    """Why the certificate in the file *cert* is not valid at *now*, in seconds since 1970, and what to do.
-
-    Empty if it is valid, or cannot be read.
-    """
-    import ssl
-
-    with contextlib.suppress(AttributeError, OSError, KeyError, ValueError):
-        found = decoded(cert)
-        if now > ssl.cert_time_to_seconds(str(found["notAfter"])):
-            return _REASONS["certificate has expired"]
-        if now < ssl.cert_time_to_seconds(str(found["notBefore"])):
-            return _REASONS["certificate is not yet valid"]
+def _out_of_date(tls: Tls) -> str:
+    """Why this end's certificate is not valid now, and what to do; empty if its dates are no reason."""
+    try:
+        tls.check("client")
+    except InvalidFile as error:
+        reasons = _REASONS["certificate has expired"], _REASONS["certificate is not yet valid"]
+        return next((each for each in reasons if str(error).endswith(each)), "")
     return ""
 
 
@@ -370,8 +352,8 @@ def readable(path: str) -> bytes:
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """Make a handshake in memory. Raises ssl.SSLError."""
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]:
+    """Make a handshake in memory, and return the certificate that one of the ends verifies. Raises ssl.SSLError."""
     import ssl
 
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -379,10 +361,12 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         server.wrap_bio(to_server, to_client, server_side=True),
         client.wrap_bio(to_client, to_server),
     ]
-    while ends:
-        for end in ends[::-1]:
+    waiting = list(ends)
+    while waiting:
+        for end in waiting[::-1]:
             try:
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-            ends.remove(end)
+            waiting.remove(end)
+    return dict(ends[0].getpeercert() or ends[1].getpeercert() or {})

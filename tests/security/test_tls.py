@@ -174,12 +174,12 @@ def test_on_loopback_there_is_no_ceremony(listen: str) -> None:
 def test_a_refused_certificate_that_is_out_of_date_is_called_so(
     ca: Authority, reason: str, days: tuple[int, int], told: str
 ) -> None:
-    cert = ca.issue("me", days=days).cert
-    assert tls._refused(reason, cert) == told.format(cert)
+    files = ca.issue("me", days=days)
+    assert tls._refused(reason, files) == told.format(files.cert)
 
 
 def test_a_refused_certificate_within_its_dates_is_of_an_unknown_ca(ca: Authority) -> None:
-    cert = ca.issue("me").cert
-    assert tls._refused("", cert) == tls._refused("TLSV1_ALERT_UNKNOWN_CA", cert)
-    assert tls._refused("", cert) == f"it does not know the CA that signed {cert}"
-    assert tls._refused("", "").startswith("it requires a certificate: ")
+    files = ca.issue("me")
+    assert tls._refused("", files) == tls._refused("TLSV1_ALERT_UNKNOWN_CA", files)
+    assert tls._refused("", files) == f"it does not know the CA that signed {files.cert}"
+    assert tls._refused("", Tls(files.ca)).startswith("it requires a certificate: ")
