@@ -214,7 +214,9 @@ def test_a_receiver_that_got_no_port_removes_nothing(tmp_path: Path) -> None:
                 JobReceiver(
                     str(tmp_path / "store"), tmp_path / "jobs", listen=other.address, tls=None, keep_days=1.0
                 ).start()
-        answer = other.submit(lambda: asyncio.sleep(0.5))  # lets the loop turn, which all receivers of a process share
+        answer = other.submit(
+            lambda server: asyncio.sleep(0.5)
+        )  # lets the loop turn, which all receivers of a process share
         assert answer is not None
         answer.result(10.0)
         assert run.exists()

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from flarelog.bus import Notice
@@ -25,7 +26,7 @@ from flarelog.receiver.server import Server
 from flarelog.security.tls import Tls
 from flarelog.sinks.base import Feed
 from flarelog.sinks.mirror import Mirror
-from flarelog.stores.base import Durability, Store
+from flarelog.stores.base import Durability
 from flarelog.wire.heartbeat import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
@@ -63,107 +64,14 @@ class Consent(Policy):
             raise NotAllowed(f"site {site} does not allow log streaming (allow_log_streaming): its logs are dropped")
 
 
-class Jobs:
-    """The jobs of one server, in its loop: copies their logs, ends their runs, and expires them."""
-
-    def __init__(self, directory: str | os.PathLike[str], keep: Keep, keep_days: float | None) -> None:
-        try:
-            self._kept = Kept(keep_days)
-        except InvalidOption:
-            raise InvalidOption("keep_days must be a positive number of days; leave it out to keep all runs") from None
-        self._directory, self._keep = directory, keep
-        self._finished: dict[str, bool] = {}  # by run: whether its streams were delivered
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self, server: Server, store: Store) -> None:
-        self._server, self._store = server, store
-        self._mirror = Feed(store, Mirror(self._directory))
-        server.bus.subscribe(self._opened, Event.STREAM_OPENED)
-        server.bus.subscribe(self._ended, Event.STREAM_ENDED)
-        if self._kept:
-            server.bus.subscribe(self._serves, Event.SYSTEM_START)
-
-    async def end(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_MARGIN)
-        await self._mirror.leave()
-
-    async def sending(self, run: str) -> bool:
-        """Whether a producer of *run* is connected."""
-        return self._server.runs.sends(run)
-
-    async def finish_left(self) -> None:
-        """Finish the runs that an earlier process of this receiver left unended."""
-        server = self._server
-        for run in server.runs.unended():
-            log.info("run %s was still running when the receiver ended; it ends now", run)
-            self._spawn(self.finish(run))
-
-    async def finish(self, run: str) -> None:
-        """Let the producers of *run* drain, then deliver its streams; harmless when repeated."""
-        if run in self._finished:
-            return
-        self._finished[run] = False
-        for oldest in list(self._finished)[:-KEPT_RUNS]:
-            del self._finished[oldest]
-        try:
-            await self._finish(run)
-        except FlarelogError as error:  # for example too many runs: this one was never begun here
-            log.warning("run %s could not be ended: %s", run, error)
-            del self._finished[run]
-
-    async def _finish(self, run: str) -> None:
-        server = self._server
-        await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # asks connected producers to drain
-        if not await server.runs.join(run, server.options.end_timeout):
-            log.warning("run %s has ended, but some of its logs are still arriving", run)
-        await server.runs.register(run, Event.END_RUN)
-        await self._mirror.settled(run, _MARGIN)
-        await self._mirror.leave(run)
-        self._finished[run] = True
-        await self._hand_on(run, f"{run}/")
-
-    async def _hand_on(self, run: str, which: str) -> None:
-        """Pass *keep* the streams of *run* whose names begin with *which*."""
-        try:
-            streams = [
-                (info, self._store.path(info.stream))
-                async for info in self._store.list(which)
-                if info.stream.site != SERVER
-            ]
-            await asyncio.to_thread(self._keep, run, streams)
-        except Exception as error:  # any exception of the framework
-            sentence = f"{type(error).__name__}: {error}"
-            log.warning("some logs of run %s were not delivered (%s); they remain in the store", run, sentence)
-
-    def _serves(self, notice: Notice) -> None:
-        """Start expiring runs once the server has its port: until then another receiver may own this store."""
-        self._server.spawn(Retention(self._store, self._kept, self._server.expire).run())
-
-    def _opened(self, notice: Notice) -> None:
-        if notice.stream is not None and notice.stream.site != SERVER:
-            self._mirror.follow(notice.stream)
-
-    def _ended(self, notice: Notice) -> None:
-        if notice.stream is None or notice.stream.site == SERVER:
-            return
-        # An earlier process may have delivered the run.
-        if self._finished.get(notice.run, self._server.runs.state(notice.run) is RunState.ENDED):
-            self._spawn(self._hand_on(notice.run, notice.stream.key))
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
 class JobReceiver(Receiver):
     """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` exists.
 
     *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *own*: the common name of the
     server's own certificate. *shows*: whether an admin may read a run, as for Consent. *keep*: called when a run has
     ended (``finish``), and again for each of its streams that ends later. *keep_days*: days without any change after
-    which a run is removed from the store; None keeps all. Other arguments: see Receiver.
+    which a run is removed from the store; None keeps all. Other arguments: see Receiver. The methods with an underscore
+    run in the loop.
     """
 
     def __init__(
@@ -183,7 +91,10 @@ class JobReceiver(Receiver):
         idle_timeout: float = IDLE_TIMEOUT,
         join_timeout: float = JOIN_TIMEOUT,
     ) -> None:
-        self._jobs = Jobs(jobs, keep, keep_days)
+        try:
+            self._kept = Kept(keep_days)
+        except InvalidOption:
+            raise InvalidOption("keep_days must be a positive number of days; leave it out to keep all runs") from None
         super().__init__(
             store,
             listen=listen,
@@ -194,26 +105,96 @@ class JobReceiver(Receiver):
             idle_timeout=idle_timeout,
             join_timeout=join_timeout,
         )
-
-    def _serve(self, server: Server) -> None:
-        self._jobs.begin(server, self._store)
-
-    async def _cease(self) -> None:
-        await self._jobs.end()
+        self._keep = keep
+        self._mirror = Feed(self._store, Mirror(jobs))
+        self._finished: dict[str, bool] = {}  # by run: whether its streams were delivered
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def finish(self, run: str) -> Future[None] | None:
         """End *run*: its producers drain, and its streams go to *keep*. Harmless when repeated; None without a running
         receiver.
         """
-        return self.submit(lambda: self._jobs.finish(run))
+        return self.submit(lambda server: self._finish(server, run))
 
     def finish_left(self) -> None:
         """End the runs that an earlier process left unended."""
-        self.submit(self._jobs.finish_left)
+
+        async def finish(server: Server) -> None:
+            for run in server.runs.unended():
+                log.info("run %s was still running when the receiver ended; it ends now", run)
+                self._spawn(self._finish(server, run))
+
+        self.submit(finish)
 
     def sending(self, run: str) -> bool:
         """Whether a producer of *run* is connected."""
-        answer = self.submit(lambda: self._jobs.sending(run))
+
+        async def sends(server: Server) -> bool:
+            return server.runs.sends(run)
+
+        answer = self.submit(sends)
         with contextlib.suppress(TimeoutError, CancelledError):
             return answer is not None and answer.result(_MARGIN)
         return False
+
+    def _serve(self, server: Server) -> None:
+        server.bus.subscribe(self._opened, Event.STREAM_OPENED)
+        server.bus.subscribe(partial(self._ended, server), Event.STREAM_ENDED)
+        if self._kept:  # once the server has its port: until then another receiver may own this store
+            retention = Retention(self._store, self._kept, server.expire)
+            server.bus.subscribe(lambda _: server.spawn(retention.run()), Event.SYSTEM_START)
+
+    async def _cease(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_MARGIN)
+        await self._mirror.leave()
+
+    async def _finish(self, server: Server, run: str) -> None:
+        """Let the producers of *run* drain, then deliver its streams; harmless when repeated."""
+        if run in self._finished:
+            return
+        self._finished[run] = False
+        for oldest in list(self._finished)[:-KEPT_RUNS]:
+            del self._finished[oldest]
+        try:
+            await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # asks connected producers to drain
+            if not await server.runs.join(run, server.options.end_timeout):
+                log.warning("run %s has ended, but some of its logs are still arriving", run)
+            await server.runs.register(run, Event.END_RUN)
+        except FlarelogError as error:  # for example too many runs: this one was never begun here
+            log.warning("run %s could not be ended: %s", run, error)
+            del self._finished[run]
+            return
+        await self._mirror.settled(run, _MARGIN)
+        await self._mirror.leave(run)
+        self._finished[run] = True
+        await self._deliver(run, f"{run}/")
+
+    async def _deliver(self, run: str, which: str) -> None:
+        """Pass *keep* the streams of *run* whose names begin with *which*."""
+        try:
+            streams = [
+                (info, self._store.path(info.stream))
+                async for info in self._store.list(which)
+                if info.stream.site != SERVER
+            ]
+            await asyncio.to_thread(self._keep, run, streams)
+        except Exception as error:  # any exception of the framework
+            sentence = f"{type(error).__name__}: {error}"
+            log.warning("some logs of run %s were not delivered (%s); they remain in the store", run, sentence)
+
+    def _opened(self, notice: Notice) -> None:
+        if notice.stream is not None and notice.stream.site != SERVER:
+            self._mirror.follow(notice.stream)
+
+    def _ended(self, server: Server, notice: Notice) -> None:
+        if notice.stream is None or notice.stream.site == SERVER:
+            return
+        # An earlier process may have delivered the run.
+        if self._finished.get(notice.run, server.runs.state(notice.run) is RunState.ENDED):
+            self._spawn(self._deliver(notice.run, notice.stream.key))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -120,13 +120,13 @@ class Receiver(Embedded):
     async def _cease(self) -> None:
         """Called in the loop before the server stops."""
 
-    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
+    def submit(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> Future[T] | None:
         """Run *work* in the loop of the server and its store; None if the server does not run."""
-        background = self._background
-        if background is None or self._server is None:
+        background, server = self._background, self._server
+        if background is None or server is None:
             return None
         try:
-            return background.start(work())
+            return background.start(work(server))
         except Stopped:
             return None
 

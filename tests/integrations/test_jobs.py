@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.errors import InvalidOption, NotAllowed
-from flarelog.integrations.jobs import Consent, Jobs
+from flarelog.integrations.jobs import Consent, JobReceiver
 from flarelog.model import Action
 from flarelog.policy import Identity
 from flarelog.security.guard import Guard
@@ -81,4 +81,4 @@ def test_only_an_admins_certificate_is_asked_about() -> None:
 @pytest.mark.parametrize("days", [-1.0, 0.0, float("nan")])
 def test_days_that_make_no_sense(days: float) -> None:
     with pytest.raises(InvalidOption, match=r"^keep_days must be a positive number of days"):
-        Jobs("jobs", lambda run, streams: None, days)
+        JobReceiver("store", "jobs", listen="127.0.0.1:0", tls=None, keep_days=days)
