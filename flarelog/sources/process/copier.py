@@ -1,7 +1,7 @@
 """The copier: a process that copies one stream's spool to flarelog's own stdout or stderr.
 
 The copier reads files, so a blocked copy blocks nothing else. It keeps the segment that it reads open. Bytes that a
-full spool cannot take come through memory (``unspooled``). What an output on a full disk does not take is read again
+full spool cannot take come through memory (``Shared.ring``). What an output on a full disk does not take is read again
 later. Bytes that were dropped before the copier could write them are missing in the copy, and a sentence there says so.
 """
 
@@ -14,7 +14,6 @@ import select
 import signal
 import time
 
-from flarelog.sources.process import unspooled
 from flarelog.sources.process.spooler import Stream
 from flarelog.sources.spool import Segment, beside, opened, segments
 
@@ -41,7 +40,7 @@ class Reading:
                 data = os.pread(self.fd, PIECE, shared.copied - self.here.base)
                 if data:
                     return data
-            data = unspooled.get(shared, shared.copied, PIECE)
+            data = shared.get(shared.copied, PIECE)
             if data:
                 return data
             if self.here is not None and shared.copied < self.here.base:

@@ -16,8 +16,7 @@ import time
 
 from flarelog.exit_marks import Exit
 from flarelog.replace import make_directory, replace_file
-from flarelog.sources.process.shared import Shared
-from flarelog.sources.process.unspooled import Patience, put, room
+from flarelog.sources.process.shared import Patience, Shared
 from flarelog.sources.spool import (
     LEAD,
     Segment,
@@ -154,13 +153,13 @@ class Segments:
 
     def _await_copy(self, count: int) -> None:
         """Raise Awaited while the copier is about to make room for *count* bytes that are not spooled."""
-        full = not self.shared.gone and room(self.shared) < count
+        full = not self.shared.gone and self.shared.room() < count
         if full and self._copier.waits(self.shared.taken, time.monotonic()):
             raise Awaited
 
     def _skip(self, data: memoryview) -> None:
         """Count *data* as read and not spooled, and give it to the copier."""
-        put(self.shared, data)
+        self.shared.put(data)
         self.shared.lost += len(data)
         self.shared.taken += len(data)
 

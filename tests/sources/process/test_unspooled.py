@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flarelog.sources.process import copier, unspooled
+from flarelog.sources.process import copier
 from flarelog.sources.process.segments import SMALLEST, Awaited, Segments
-from flarelog.sources.process.shared import RING, Shared
+from flarelog.sources.process.shared import PATIENCE, RING, Patience, Shared
 from flarelog.sources.spool import Stored
 from tests.sources.process.test_segments import TOKEN
 
@@ -108,7 +108,7 @@ def test_a_reader_that_takes_nothing_holds_the_command_up_once(spool: Copied) ->
     spool.say(b"before\n")
     with spool.full():
         spool.say_until_it_waits()
-        spool.segments._copier._since -= unspooled.PATIENCE
+        spool.segments._copier._since -= PATIENCE
         assert spool.segments.take(spool.out) == len(PIECE)
         for _ in range(2 * RING // len(PIECE)):
             spool.say(PIECE, reads=False)
@@ -136,7 +136,7 @@ def test_a_reader_that_takes_nothing_holds_the_command_up_once(spool: Copied) ->
 def test_the_copier_is_waited_for_while_it_copies(copied: int, now: float, waits: bool) -> None:
     shared = Shared()
     shared.copied = 10
-    patience = unspooled.Patience(shared)
+    patience = Patience(shared)
     assert patience.waits(20, 0.0)
     shared.copied = copied
     assert patience.waits(20, now) is waits
@@ -145,7 +145,7 @@ def test_the_copier_is_waited_for_while_it_copies(copied: int, now: float, waits
 def test_a_copy_on_a_full_disk_is_not_waited_for() -> None:
     shared = Shared()
     shared.copied, shared.refused = 10, errno.ENOSPC
-    assert not unspooled.Patience(shared).waits(20, 0.0)
+    assert not Patience(shared).waits(20, 0.0)
 
 
 def test_a_stored_segment_is_removed_once_it_is_copied(spool: Copied) -> None:
@@ -224,7 +224,7 @@ def test_a_mark_counts_the_bytes_that_a_copy_lacks(
     spool.say(b"one\n")
     with spool.full():
         spool.say_until_it_waits()
-        spool.segments._copier._since -= unspooled.PATIENCE
+        spool.segments._copier._since -= PATIENCE
         for _ in range(RING // len(PIECE)):
             spool.say(PIECE, reads=False)
     spool.shared.refused = errno.ENOSPC  # nobody waits for the copy
