@@ -233,6 +233,22 @@ def site_of(identity: Identity) -> str:
         raise NotAllowed(f"{identity} is not a site: {error}") from error
 
 
+def name_of(identity: Identity) -> str:
+    """The policy's name for *identity*: the site of its certificate, or else all names in it, never truncated."""
+    if identity.how != "certificate":
+        return str(identity)
+    try:
+        return f"certificate {site_of(identity)!r}"
+    except NotAllowed:
+        names = dict.fromkeys(filter(None, (identity.common_name, *identity.sans)))
+        return f"certificate {', '.join(map(repr, names))}"
+
+
+def key_of(identity: Identity) -> str:
+    """A key that differs for any two callers, and fits into a sentence. Two certificates may have one name."""
+    return f"{name_of(identity)} (SHA-256 {identity.fingerprint})" if identity.fingerprint else name_of(identity)
+
+
 def _is_site(identity: Identity, site: str | None) -> bool:
     """Whether *identity* is *site*, or any site at all."""
     try:

@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Action
-from flarelog.policy import NOBODY, Identity
+from flarelog.policy import NOBODY, Identity, key_of
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Patience, Peers
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.receiver.workers.relay import Passed, said_of
-from flarelog.security.callers import key_of
 from flarelog.security.context import Context
 from flarelog.security.guard import Guard, identity_of
 from flarelog.wire import statuses

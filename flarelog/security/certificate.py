@@ -19,8 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from flarelog.errors import NotAllowed, Unavailable
-from flarelog.policy import Identity
-from flarelog.security.callers import name_of
+from flarelog.policy import Identity, name_of
 from flarelog.security.revocation import BROKEN, Revoked, anchors_of, day, lists
 from flarelog.values import frozen
 

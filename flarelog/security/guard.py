@@ -17,9 +17,8 @@ from weakref import WeakValueDictionary
 
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
 from flarelog.model import Action, Removed, StreamId
-from flarelog.policy import NOBODY, Identity, Policy
+from flarelog.policy import NOBODY, Identity, Policy, name_of
 from flarelog.security.access import PolicyFile
-from flarelog.security.callers import told_of
 from flarelog.security.connections import Connection, Connections
 from flarelog.security.context import Context, Metadata
 from flarelog.security.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
@@ -312,10 +311,16 @@ def bearer(metadata: Metadata | None) -> str:
     return secret.strip(" ") if scheme.lower() == "bearer" else ""
 
 
+def _who(identity: Identity) -> dict[str, str]:
+    """The fields of an audit line for *identity*."""
+    said = {"identity": name_of(identity)}
+    return {**said, "fingerprint": identity.fingerprint} if identity.fingerprint else said
+
+
 def _shown(presented: Presented) -> dict[str, str]:
     """The fields of an audit line for any certificate, even an unreadable one."""
     try:
-        return told_of(presented.identity())
+        return _who(presented.identity())
     except NotAllowed:
         return {"identity": "a certificate without a name", "fingerprint": presented.fingerprint()}
 
@@ -324,7 +329,7 @@ def _what(
     identity: Identity, action: Action | None, peer: str, run: str | None = None, site: str | None = None
 ) -> dict[str, object]:
     named = action.name if action is not None else "HEALTH"
-    return {"action": named, "run": run, "site": site, **told_of(identity), "peer": peer}
+    return {"action": named, "run": run, "site": site, **_who(identity), "peer": peer}
 
 
 def _caller(what: dict[str, object]) -> tuple[str, str, str, str]:

@@ -12,9 +12,8 @@ import pytest
 
 from flarelog.errors import NotAllowed
 from flarelog.model import Action
-from flarelog.policy import NOBODY, Grant, Identity, Policy, Role
+from flarelog.policy import NOBODY, Grant, Identity, Policy, Role, key_of, name_of
 from flarelog.receiver.workers.relay import said_of, understood
-from flarelog.security.callers import key_of, name_of
 from flarelog.security.guard import Guard, identity_of
 from flarelog.security.refusals import SAID_A_MINUTE
 from tests.certificates import auth_context, pem_of
