@@ -22,7 +22,7 @@ from flarelog.security.access import PolicyFile
 from flarelog.security.connections import Connection, Connections
 from flarelog.security.context import Context, Metadata
 from flarelog.security.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
-from flarelog.security.tokens import Token, Tokens, moment
+from flarelog.security.tokens import UNKNOWN, Token, Tokens, moment
 
 if TYPE_CHECKING:
     from flarelog.security.certificate import Presented, Trust
@@ -37,11 +37,6 @@ MAX_NAMED = 100  # tokens in one line
 MOST_ALLOWED = 100  # lines per caller, kind of call and minute, for all runs and sites
 CHANGES = frozenset((Action.START_RUN, Action.END_RUN, Action.DELETE))  # each one is logged
 MAX_TOLD = 20_000  # connections that are tracked
-
-UNKNOWN = (
-    "the token is missing, unknown or revoked: give --token-file, and ask the receiver's administrator for a token"
-    " (flarelog token create). This port takes tokens; the receiver's other port takes certificates"
-)
 
 
 class TokenCall:
@@ -131,17 +126,13 @@ class Guard:
         self._arrivals.called(context.peer())
         if action is None:
             return context
-        secret = bearer(context.invocation_metadata())
-        identity, why = None, UNKNOWN
-        if secret and self.tokens is not None:
-            now = time.time()
-            identity = self.tokens.identify(secret, now)
-            if identity is None and (old := self.tokens.expired(secret, now)) is not None:
-                why = (
-                    f"{old.identity()} expired on {moment(old.expires)}: ask the receiver's administrator for a new one"
-                )
-        if identity is not None:
-            return cast(Context, TokenCall(context, identity))
+        try:
+            secret = bearer(context.invocation_metadata())
+            if not secret or self.tokens is None:
+                raise NotAuthenticated(UNKNOWN)
+            return cast(Context, TokenCall(context, self.tokens.identify(secret, time.time())))
+        except NotAuthenticated as error:
+            why = str(error)
         failures, wait = self._waits.failed(address_of(context.peer()), time.monotonic())
         self._refused(_what(NOBODY, action, context.peer()), why, failures=failures)
         if self._waiting < MAX_WAITING:

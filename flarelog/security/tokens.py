@@ -28,7 +28,7 @@ from pathlib import Path
 
 from flarelog import globs
 from flarelog.contents import contents
-from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
+from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotAuthenticated, NotFound
 from flarelog.policy import Identity, Role, run_patterns
 from flarelog.replace import make_directory, replace_file
 from flarelog.text import legible
@@ -46,6 +46,11 @@ MAX_TOKENS = 10_000  # all are compared at each call
 MAX_FILE = 16 << 20  # bytes
 MAX_SECRET = 4096  # bytes of a token file; a token of flarelog's has 52
 PREFIX = "flarelog_"  # by which a redaction, or a scanner of repositories, recognizes a token
+
+UNKNOWN = (
+    "the token is missing, unknown or revoked: give --token-file, and ask the receiver's administrator for a token"
+    " (flarelog token create). This port takes tokens; the receiver's other port takes certificates"
+)
 
 _NAME = re.compile(r"[A-Za-z0-9._@+-]{1,128}")
 _ID = re.compile(r"[0-9a-f]{8}")
@@ -105,23 +110,23 @@ class Tokens:
         self._believed = True
         self._lost = False  # the file was unusable since the last call of changes
 
-    def identify(self, secret: str, now: float) -> Identity | None:
-        """The identity of *secret* at *now* (seconds since 1970); None if it is unknown, expired or revoked.
+    def identify(self, secret: str, now: float) -> Identity:
+        """The identity of *secret* at *now* (seconds since 1970). An untrusted file invalidates all tokens, and is
+        logged once.
 
-        An untrusted file invalidates all tokens, and is logged once.
+        Raises NotAuthenticated if the secret is unknown, revoked or expired: only the owner of an expired token knows
+        the secret, and so learns its end.
         """
-        found = self._found(secret)
-        return found.identity() if found is not None and now < found.expires else None
-
-    def expired(self, secret: str, now: float) -> Token | None:
-        """The token of *secret* if it has expired: only its owner knows the secret, and so may be told."""
-        found = self._found(secret)
-        return found if found is not None and now >= found.expires else None
-
-    def _found(self, secret: str) -> Token | None:
         digest = _digest(secret)
         found = [token for token in self._file.look() if hmac.compare_digest(token.sha256, digest)]
-        return found[-1] if found else None
+        if not found:
+            raise NotAuthenticated(UNKNOWN)
+        identity, ends = found[-1].identity(), found[-1].expires
+        if now >= ends:
+            raise NotAuthenticated(
+                f"{identity} expired on {moment(ends)}: ask the receiver's administrator for a new one"
+            )
+        return identity
 
     def holds(self, identity: Identity, now: float) -> bool:
         """Whether the token of *identity* is still valid; for long calls."""
