@@ -14,9 +14,8 @@ import pytest
 
 from flarelog.model import Code, Open, Reply, StreamId
 from flarelog.policy import Role
-from flarelog.security.guard import UNKNOWN
 from flarelog.security.tls import Tls
-from flarelog.security.tokens import Tokens, tokens_path
+from flarelog.security.tokens import UNKNOWN, Tokens, tokens_path
 from flarelog.v1 import log_pb2
 from flarelog.wire import calls, listing
 from flarelog.wire.codec.base import MAJOR, SERVICE

@@ -22,10 +22,10 @@ from flarelog.receiver.options import ServerOptions
 from flarelog.security import guard as guards
 from flarelog.security.access import PolicyFile
 from flarelog.security.certificate import Presented
-from flarelog.security.guard import UNKNOWN, Guard, bearer
+from flarelog.security.guard import Guard, bearer
 from flarelog.security.refusals import SAID_A_MINUTE
 from flarelog.security.tls import Tls
-from flarelog.security.tokens import Tokens
+from flarelog.security.tokens import UNKNOWN, Tokens
 from tests.certificates import auth_context
 from tests.contexts import Bare
 from tests.rows import together
