@@ -33,9 +33,8 @@ def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
     """The kinds by their first two letters: (name, pattern) of each kind."""
     table: dict[bytes, list[tuple[str, re.Pattern[bytes]]]] = {}
     for name, prefixes, body in KINDS:
-        rest = body if isinstance(body, bytes) else rb"[\w-]{%d,}+=*+" % body
         for prefix in prefixes.encode().split():
-            table.setdefault(prefix[:2], []).append((name, re.compile(re.escape(prefix) + rest)))
+            table.setdefault(prefix[:2], []).append((name, re.compile(re.escape(prefix) + body)))
     return table
 
 
