@@ -63,18 +63,13 @@ def witness(of: str) -> str:
     return of.split(":", 2)[-1]
 
 
-def earlier(of: str) -> str:
-    """The identity as recorded by versions that knew no birth times."""
-    return of.partition(_BORN)[0]
-
-
 def same(recorded: str, found: str) -> bool:
     """Whether the identities *recorded* and *found* are of one file.
 
-    A file may have been recorded without a birth time, or under another device number: many file systems get a new
-    number at each mount, and handle and birth time are witnesses enough without it.
+    It may have been recorded under another device number: many file systems get a new number at each mount, and handle
+    and birth time are witnesses enough without it.
     """
-    if recorded in (found, earlier(found)):
+    if recorded == found:
         return True
     return bool(witness(found)) and inode(recorded)[1] == inode(found)[1] and witness(recorded) == witness(found)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.identity import Sight, earlier, sight
+from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, originals
 from flarelog.sources.files.links import outside
@@ -118,7 +118,7 @@ class Owner:
         absent = ledger.absent.get(file.identity)
         if absent is not None:
             return absent[0], 0
-        known_before = ledger.remembered.get(file.identity) or ledger.remembered.get(earlier(file.identity))
+        known_before = ledger.remembered.get(file.identity)
         if known_before is not None:
             name, start = known_before
         elif is_part(file, path):
@@ -239,7 +239,7 @@ class Owner:
 
     def may_be(self, path: str, log: str, key: str) -> bool:
         """Whether the file at *path* may be taken for *key*, a generation of *log*, on the receiver's word."""
-        was = self.ledger.remembered.get(key) or self.ledger.remembered.get(earlier(key))
+        was = self.ledger.remembered.get(key)
         return self._continues(path, log, was is not None, was[0] if was is not None else "")
 
     def _continues(self, path: str, log: str, met: bool, was: str = "") -> bool:

@@ -30,8 +30,6 @@ def notes(site: Site, log: str) -> list[str]:
         pytest.param("1:2:1.ab", "1:2:1.ac", False, id="another-handle"),
         pytest.param("1:2:1.ab", "9:2:1.ab", True, id="the-device-has-another-number"),
         pytest.param("1:2:1.ab", "1:3:1.ab", False, id="another-inode"),
-        pytest.param("1:2:", "1:2:born-5", True, id="recorded-before-birth-times-were"),
-        pytest.param("1:2:", "9:2:born-5", False, id="recorded-so-and-on-another-device"),
         pytest.param("1:2:", "9:2:", False, id="without-a-witness-the-device-counts"),
         pytest.param("1:2:born-4", "1:2:born-5", False, id="born-at-another-time"),
     ],
@@ -75,19 +73,6 @@ def test_without_handles_a_file_is_known_by_its_birth_and_it_is_said(make_site: 
     assert "no-handle" in mark.notes.split(",")
     site.restart()
     site.append("a.log", b"two\n")
-    site.settle()
-    assert site.content("a.log") == b"one\ntwo\n"
-
-
-@pytest.mark.usefixtures("no_handles")
-def test_what_was_recorded_without_a_birth_time_still_matches(make_site: Sites) -> None:
-    site = make_site()
-    site.append("a.log", b"one\n")
-    site.settle()
-    (mark,) = (mark for mark in site.stored["a.log"].marks if isinstance(mark, Generation))
-    site.stored["a.log"].marks = [Generation(0, 0, "a.log", 0, identity.earlier(mark.identity))]
-    site.append("a.log", b"two\n")
-    site.restart()
     site.settle()
     assert site.content("a.log") == b"one\ntwo\n"
 
