@@ -141,24 +141,6 @@ class Contents:
     newest: int  # the latest change of a file, in ns since 1970
 
 
-class Runs(Protocol):
-    """The runs of a site, present and future."""
-
-    @property
-    def root(self) -> str:
-        """The place of the runs, for messages."""
-
-    def look(self) -> tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None:
-        """(each run's options and its snapshot, a message for each entry that cannot be a run); None while the root
-        does not exist.
-        """
-
-    def unmatched(self) -> str:
-        """Why no run has a log, as a sentence: the patterns exclude every file. Empty where there is no file. May
-        block, and may be called in a thread.
-        """
-
-
 class Finder(Protocol):
     """The logs of one kind, present and future."""
 

@@ -5,7 +5,7 @@ and a line here.
 from __future__ import annotations
 
 from flarelog.errors import InvalidOption
-from flarelog.sources.base import Finder, Runs, Wanted
+from flarelog.sources.base import Finder, Wanted
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.finder import Files
 from flarelog.sources.files.patterns import SourceOptions
@@ -29,7 +29,7 @@ def finder(
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
 
 
-def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Runs:
+def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Directories:
     """The finder of the runs whose logs are *wanted*. *run_from* is the pattern that tells a run; the directory *state*
     holds no logs. Raises InvalidOption.
     """

@@ -8,7 +8,7 @@ import pytest
 
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.sources.files.sizes import sizes
+from flarelog.sources.files.unmatched import sizes
 from tests.joined.ends import ReceivingEnd, SendingEnd
 
 

@@ -28,7 +28,7 @@ from flarelog.repeats import COPIES, ORIGINAL
 from flarelog.security.tls import Tls
 from flarelog.sender.outcome import Outcome
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.sources.files.sizes import sizes
+from flarelog.sources.files.unmatched import sizes
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,8 @@ from flarelog.sources.files.openers import sees_all, written
 from flarelog.sources.files.passing import STAYS
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import is_left
-from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.unmatched import files, unmatched
+from flarelog.sources.files.unmatched import files, sizes, unmatched
 from flarelog.sources.files.watch import Change, Watch, best_watch
 from flarelog.sources.files.writers import Writers
 from flarelog.started import process_started_ns

@@ -143,6 +143,9 @@ class Directories:
         return self._wanted.root
 
     def look(self) -> tuple[dict[str, tuple[SourceOptions, Contents]], list[str]] | None:
+        """(each run's options and its snapshot, a message for each entry that cannot be a run); None while the root
+        does not exist.
+        """
         if not os.path.isdir(self.root):
             return None
         found, troubles = self._pattern.find(self.root, self._own, self._holders)
@@ -160,6 +163,7 @@ class Directories:
         return runs, troubles
 
     def unmatched(self) -> str:
+        """Why no run has a log, as a sentence; empty where there is no file. May block."""
         found, _ = self._pattern.find(self.root, self._own)
         if not found:
             count = _directories(self.root)

@@ -1,7 +1,8 @@
-"""The reason why no file under a root, or not this one, is sent: the patterns that exclude it, in one sentence."""
+"""The files under a root: what there is to send, and why no file, or not this one, is sent."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 
@@ -71,3 +72,15 @@ def files(root: str | os.PathLike[str]) -> Iterator[str]:
             path = os.path.join(directory, name)
             if os.path.isfile(path):
                 yield os.path.relpath(path, root)
+
+
+def sizes(source: SourceOptions) -> dict[str, tuple[int, int, int]]:
+    """(device, inode, bytes) of each file that *source* would send, by its path; without unreadable ones. Two equal
+    results tell that nothing was written in between.
+    """
+    found = {}
+    for path in filter(source.matches, files(source.root)):
+        with contextlib.suppress(OSError):
+            status = os.stat(os.path.join(source.root, path))
+            found[path] = status.st_dev, status.st_ino, status.st_size
+    return found

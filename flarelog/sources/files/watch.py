@@ -16,7 +16,6 @@ import os
 import struct
 import sys
 import weakref
-from functools import cache
 from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
@@ -93,6 +92,7 @@ _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
 _MOVED_TO = What.MOVED_TO.value
 _IS_DIRECTORY = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
 _MANY = 8192  # bytes of a read, above which renames of numbered names are not reported one by one
 _DIGITS = frozenset(b"0123456789")
 _NAMES = sys.getfilesystemencoding()
@@ -241,20 +241,15 @@ class InotifyWatch:
 
 
 def _inotify() -> int:
-    fd: int = _libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    fd: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd < 0:
         raise OSError(ctypes.get_errno(), "inotify_init1")
     return fd
 
 
 def _add(fd: int, directory: str, mask: int) -> int:
-    number: int = _libc().inotify_add_watch(fd, os.fsencode(directory), mask)
+    number: int = _libc.inotify_add_watch(fd, os.fsencode(directory), mask)
     return number
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 _open: weakref.WeakSet[InotifyWatch] = weakref.WeakSet()
