@@ -218,7 +218,6 @@ class Adoption:
         other = self.ledger.tail(name)
         file.found_as, file.start = name, start
         file.start_at(start)
-        self.ledger.remembered[file.identity] = name, start
         self.ledger.know(other, file)
         other.insert(file)
 
@@ -328,7 +327,6 @@ class Adoption:
             file.linked, file.start = False, tail.first_of(key)
             ledger.know(tail, file)
             ledger.move(file, path)
-            ledger.remembered[key] = tail.log, file.start
             tail.files.insert(0, file)
         if file.fd < 0:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -368,7 +366,6 @@ class Adoption:
             ledger.know(tail, file)
             ledger.move(file, path)
             tail.files.insert(0, file)
-            ledger.remembered.setdefault(file.identity, (name, 0))
             found_any = True
         return found_any
 

@@ -25,7 +25,7 @@ from flarelog.sources.files.home import Home
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
 from flarelog.sources.files.lineage import pattern_of
-from flarelog.sources.files.links import Links, outside
+from flarelog.sources.files.links import outside
 from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
@@ -76,7 +76,7 @@ class Discovery:
 
     def __post_init__(self) -> None:
         options = self.options
-        self.ledger = Ledger(Links(options.root), zone=options.zone, job=options.job, stored=options.stored)
+        self.ledger = Ledger(options)
         self.walk = Walk(self.options.root, self.watch, self.ledger.links, self.troubles, self.options.goes)
         self._owner = Owner(self.options, self.ledger, self.troubles.tell, self.began)
         self._descriptors = Descriptors(self.walk, self.ledger, self.options.rules())

@@ -14,11 +14,12 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, inode, sight
 from flarelog.sources.files.lineage import born_of, names_of
 from flarelog.sources.files.links import Links
+from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import Piece
 from flarelog.sources.files.renames import MOVING, Renames
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, What
-from flarelog.sources.spool import Segment, Stored
+from flarelog.sources.spool import Segment
 
 Known = tuple[Tail, SourceFile]
 
@@ -27,7 +28,8 @@ Known = tuple[Tail, SourceFile]
 class Ledger:
     """The logs under one root, and their files."""
 
-    links: Links
+    options: SourceOptions
+    links: Links = field(init=False)
     renames: Renames = field(default_factory=Renames)
     tails: dict[str, Tail] = field(default_factory=dict)  # by log
     known: dict[str, Known] = field(default_factory=dict)  # by identity
@@ -40,9 +42,6 @@ class Ledger:
     # Logs that the receiver's record has without a generation; empty after the start.
     opened: set[str] = field(default_factory=set)
     draining: bool = False
-    zone: str = ""  # of the site's clock
-    job: str = ""  # the name of the run's job
-    stored: Stored | None = None  # marks the stored segments of a spool
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
@@ -54,15 +53,20 @@ class Ledger:
     # By directory: logs of other directories, of which a generation was rotated into it.
     _strayed: dict[str, set[str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.links = Links(self.options.root)
+
     def tail(self, log: str) -> Tail:
         """The log of that name, created if needed."""
         if log not in self.tails:
-            self.tails[log] = Tail(log, draining=self.draining, zone=self.zone, job=self.job, stored=self.stored)
+            zone, job, stored = self.options.zone, self.options.job, self.options.stored
+            self.tails[log] = Tail(log, draining=self.draining, zone=zone, job=job, stored=stored)
         return self.tails[log]
 
     def know(self, tail: Tail, file: SourceFile) -> None:
-        """Record that *file* belongs to *tail*."""
+        """Record that *file* belongs to *tail*, and is read from its start on."""
         self.known[file.identity] = tail, file
+        self.remembered[file.identity] = tail.log, file.start
         self._inodes[file.is_of] = file.identity
         self._logs[file.identity] = tail.log
         self.stray(tail.log, file.path)

@@ -206,7 +206,6 @@ class Strangers:
             take_back(file, absent[1])
         elif file.identity in tail.begun:
             tail.take_back(file)
-        ledger.remembered[file.identity] = name, file.start
         ledger.know(tail, file)
         ledger.move(file, path)
         if not (file.begun and file.lay_down()):
