@@ -283,7 +283,7 @@ class SendingEnd:
         watch: Watch = InotifyWatch() if inotify else NoWatch()
         self.discovery = Discovery(source, watch)
         self._checkpoint = Checkpoint(state, RUN, SITE, "receiver:1")
-        self.discovery.remembered.update(self._checkpoint.load())
+        self.discovery.ledger.remembered.update(self._checkpoint.load())
         self.learned = False  # whether the receiver's record is known
         self.deliveries: dict[str, Delivery] = {}
         self.look(now)

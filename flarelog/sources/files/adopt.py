@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, inode, same, witness
 from flarelog.sources.files.ledger import Ledger
-from flarelog.sources.files.lineage import born_of, compare, is_rotation, names_of, originals
+from flarelog.sources.files.lineage import born_of, compare, is_rotation, names_of, order, originals
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import (
@@ -111,8 +110,7 @@ class Adoption:
         log's own name, and none may be one that the receiver holds.
         """
         known = [file for _, file in self.ledger.known.values() if not is_part(file, file.path)]
-        paths = [file.path.rpartition("/") for file in known]
-        return {f"{directory}{slash}{name}" for directory, slash, path in paths for name in originals(path)}
+        return {name for file in known for name in originals(file.path)}
 
     def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
         """By log: the end of the last generation in the record, whose file is gone or was truncated, as its compressed
@@ -277,8 +275,8 @@ class Adoption:
         found = [
             file for file in files if known[file.identity][0].log == log or file.path == log or names_of(log, file.path)
         ]
-        found.sort(key=functools.cmp_to_key(lambda one, other: compare(log, one.age, other.age)))
-        return found
+        key = order(log)
+        return sorted(found, key=lambda file: key(file.age))
 
     def _find_released(self, infos: Iterable[StreamInfo], now: float) -> None:
         """Open the files that were closed after the receiver had stored them, if it has lost their bytes: only a file

@@ -8,7 +8,6 @@ as the copy of a partly sent generation only if its name, its time and its bytes
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import re
@@ -22,7 +21,7 @@ from typing import NamedTuple
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight
-from flarelog.sources.files.lineage import Age, compare, originals
+from flarelog.sources.files.lineage import Age, order, originals
 from flarelog.sources.files.record import Held
 from flarelog.text import legible
 
@@ -94,12 +93,12 @@ class Copies:
         found: dict[str, list[tuple[Age, str]]] = {}
         for path in self.suspected.union(others):
             name = next((path.removesuffix(ending) for ending in COPY_NAMES if path.endswith(ending)), path)
-            directory, slash, last = name.rpartition("/")
-            for log in (name, *(f"{directory}{slash}{original}" for original in originals(last))):
+            for log in (name, *originals(name)):
                 if name != path and log in logs:
                     found.setdefault(log, []).append((Age(path=name), path))
         for log, copies in found.items():
-            copies.sort(key=functools.cmp_to_key(functools.partial(_older, log)))
+            key = order(log)
+            copies.sort(key=lambda copy: key(copy[0]))
         return {log: [path for _, path in copies] for log, copies in found.items()}
 
     def rest(self, file: SourceFile, held: Held, born: int | None) -> int | None:
@@ -161,10 +160,6 @@ class Copies:
         if any(not held.lost and held.digest == crc for held in alike) and _unpacked(file, size, 0) is not None:
             return True
         return any(held.lost and self.rest(file, held, None) == held.lost for held in alike)
-
-
-def _older(log: str, one: tuple[Age, str], other: tuple[Age, str]) -> int:
-    return compare(log, one[0], other[0])
 
 
 def _holds(file: SourceFile, length: int, crc: int) -> bool:

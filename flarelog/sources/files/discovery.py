@@ -64,7 +64,7 @@ class Discovery:
     ledger: Ledger = field(init=False)
     walk: Walk = field(init=False)
     _owner: Owner = field(init=False)
-    _descriptors: Descriptors = field(init=False)
+    descriptors: Descriptors = field(init=False)
     strangers: Strangers = field(init=False)
     _adoption: Adoption = field(init=False)
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were listed
@@ -79,26 +79,16 @@ class Discovery:
         self.ledger = Ledger(options)
         self.walk = Walk(self.options.root, self.watch, self.ledger.links, self.troubles, self.options.goes)
         self._owner = Owner(self.options, self.ledger, self.troubles.tell, self.began)
-        self._descriptors = Descriptors(self.walk, self.ledger, self.options.rules())
+        self.descriptors = Descriptors(self.walk, self.ledger, self.options.rules())
         self.strangers = Strangers(
-            self.options, self.ledger, self._owner, self._copies, self._descriptors, self.troubles, self._unread
+            self.options, self.ledger, self._owner, self._copies, self.descriptors, self.troubles, self._unread
         )
-        self._adoption = Adoption(self.walk, self.ledger, self._owner, self._copies, self.stored, self._descriptors)
+        self._adoption = Adoption(self.walk, self.ledger, self._owner, self._copies, self.stored, self.descriptors)
 
     @property
     def tails(self) -> dict[str, Tail]:
         """The logs by name."""
         return self.ledger.tails
-
-    @property
-    def remembered(self) -> dict[str, tuple[str, int]]:
-        """By identity: the file's log, and the offset where its reading began; an earlier process's files too."""
-        return self.ledger.remembered
-
-    @property
-    def waiting(self) -> set[str]:
-        """The paths of files that wait for a descriptor."""
-        return self._descriptors.waiting
 
     @property
     def passing(self) -> bool:
@@ -121,7 +111,7 @@ class Discovery:
             return set()
         touched = self._look_everywhere(now)
         self._ask_for_writers(now)
-        self._descriptors.make_room(now)
+        self.descriptors.make_room(now)
         for tail in self.tails.values():
             try:
                 grown = tail.look(now)
@@ -249,15 +239,15 @@ class Discovery:
 
     def _scan(self, now: float, only: set[str] | None, look: Look) -> set[str]:
         """List the directories of *only*, or all, and apply the files that came and went."""
-        home = self._descriptors.home
+        home = self.descriptors.home
         if self.options.goes and (home is None or home.left()):
-            self._descriptors.home = Home.at(self.options.root)
+            self.descriptors.home = Home.at(self.options.root)
         self.ledger.moved.clear()
         left, grown = self._list(only, look)
         # Every rename that the listing shows is reported by now, and later renames bring another look.
         touched = self._hear()
         for tail, file, path in grown:
-            self._descriptors.rise(tail, file, path)
+            self.descriptors.rise(tail, file, path)
             touched.add(tail.log)
         self.held_up = self.stored.awaited(len(look.strangers), now)
         if self.held_up:
@@ -268,7 +258,7 @@ class Discovery:
                 self.ledger.move(known[1], path)  # a file's present path decides the order of generations
                 look.aside[known[1]] = path
                 if known[1].fd < 0 and known[1].rest != (left[path].size, left[path].modified):
-                    self._descriptors.rise(*known, path)
+                    self.descriptors.rise(*known, path)
                     touched.add(known[0].log)
                 del left[path]
         look.strangers |= self._owner.rotated_out(left, look)
@@ -279,7 +269,7 @@ class Discovery:
         touched |= self.strangers.meet_all(look, now)
         if only is None:
             # A file that has gone no longer waits.
-            self.waiting.intersection_update(look.strangers.keys() | {path for _, _, path in grown})
+            self.descriptors.waiting.intersection_update(look.strangers.keys() | {path for _, _, path in grown})
             closed, paths = self.ledger.renames.closed, self.ledger.paths
             closed -= {path for path in closed if path not in look.born and path not in paths}
             if len(self._owner.passed) > 2 * len(left) + SPARE:
@@ -400,16 +390,16 @@ class Discovery:
                 found = sight(os.path.join(self.options.root, file.path))
                 if found.is_of == file.is_of and (found.born is None or found.born == file.born):
                     if file.rest != (found.size, found.modified):
-                        self._descriptors.rise(tail, file, file.path)
+                        self.descriptors.rise(tail, file, file.path)
                         touched.add(tail.log)
                     continue
-            if self.waiting:
+            if self.descriptors.waiting:
                 continue  # a file that waits for a descriptor may be one of the missing files
             self.ledger.forget(file)
             if isinstance(file, RedactedFile):
                 self._masked[key] = tail, (file.matches, file.hidden)
             self._copies.gone.update(file.wholes())
-            self.remembered.pop(key, None)
+            self.ledger.remembered.pop(key, None)
         return touched
 
     # --- the receiver's record
@@ -436,7 +426,7 @@ class Discovery:
 
     def _store(self, streams: list[StreamInfo]) -> bool:
         """Store the record; returns whether a file that was skipped, because the receiver had it, must be read now."""
-        return self.stored.learn([] if self._descriptors.rules else streams)
+        return self.stored.learn([] if self.descriptors.rules else streams)
 
     def refuse(self, log: str) -> None:
         """Handle the receiver's refusal of *log*: under other names its files belong to other logs."""
@@ -458,16 +448,16 @@ class Discovery:
     def starts(self) -> dict[str, tuple[str, int]]:
         """Identity: (log, offset where its reading began), for each known file; the content of a checkpoint."""
         if self.held_up:
-            return dict(self.remembered)
+            return dict(self.ledger.remembered)
         held = (*self.ledger.known, *self.stored.identities())
-        found = {key: self.remembered[key] for key in held if key in self.remembered}
+        found = {key: self.ledger.remembered[key] for key in held if key in self.ledger.remembered}
         return {key: start for key, start in found.items() if start[0] not in self._refused} if self._refused else found
 
     def masked(self, log: Tail) -> Redaction | None:
         """The masking in the files of *log*, as far as this process saw it, or can tell from the receiver's record and
         the remaining files; None without rules.
         """
-        if not self._descriptors.rules:
+        if not self.descriptors.rules:
             return None
         known = self.ledger.known
         files = [file for tail, file in known.values() if tail is log]

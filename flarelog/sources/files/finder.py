@@ -55,7 +55,7 @@ class Files:
         self._wanted, self._checkpoint, self._ranks = wanted, checkpoint, ranks
         self._exit: Exit | None = None
         if checkpoint is not None:
-            self.discovery.remembered.update(checkpoint.load())
+            self.discovery.ledger.remembered.update(checkpoint.load())
 
     @property
     def logs(self) -> Mapping[str, Tail]:
@@ -71,7 +71,7 @@ class Files:
 
     @property
     def waiting(self) -> int:
-        return len(self.discovery.waiting)
+        return len(self.discovery.descriptors.waiting)
 
     async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
         """Wait for changes under the root, and report the logs that may have changed."""
@@ -145,8 +145,7 @@ class Files:
         if not unknown:
             return streams
         paths = dict.fromkeys((*self.logs, *files(self._wanted.root)))
-        for directory, slash, name in [path.rpartition("/") for path in paths]:
-            paths |= {f"{directory}{slash}{original}": None for original in originals(name)}
+        paths |= dict.fromkeys(original for path in paths for original in originals(path))
         known = {log: path for path in paths if (log := log_of(path)) in unknown}
         return [
             changed(info, stream=changed(info.stream, original=known.get(info.stream.log, info.stream.original)))

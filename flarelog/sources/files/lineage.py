@@ -12,7 +12,8 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from flarelog.model import BORN
 from flarelog.values import changed, frozen
@@ -65,7 +66,12 @@ def by_age(log: str, files: Iterable[Age]) -> list[Age]:
         return sorted(found, key=lambda age: (age.path == log, age.modified))
     if kept or any(age.born is None for age in found) or (own and youngest is not None and youngest.path != log):
         found = [changed(age, born=None) for age in found]
-    return sorted(found, key=functools.cmp_to_key(functools.partial(compare, log)))
+    return sorted(found, key=order(log))
+
+
+def order(log: str) -> Callable[[Age], Any]:
+    """The key that sorts generations of *log*, the oldest first."""
+    return functools.cmp_to_key(functools.partial(compare, log))
 
 
 def _place(log: str, age: Age) -> float:
@@ -152,8 +158,14 @@ def is_surely_rotation(log: str, path: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def originals(name: str) -> tuple[str, ...]:
-    """The names that a file may have had before a rotation called it *name*, the longest first."""
+def originals(path: str) -> tuple[str, ...]:
+    """The paths that a file may have had before a rotation gave it *path*, the longest first."""
+    directory, slash, name = path.rpartition("/")
+    return tuple(f"{directory}{slash}{original}" for original in _originals(name))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _originals(name: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     # A writer chooses the names: one of only separators and digits must not take long.
     for at in [at for at, sign in enumerate(name) if at and sign in "._-"][-_SIGNS:]:

@@ -167,16 +167,10 @@ class Owner:
         """
         if self.began is None:
             return
-        directory, slash, name = path.rpartition("/")
-        for original in () if outside(path) else originals(name):
-            yield from self._if_unbegun(f"{directory}{slash}{original}", path)
-        for log, called in self.ledger.links.called(path).items():
-            yield from self._if_unbegun(log, called)
-
-    def _if_unbegun(self, log: str, called: str) -> Iterator[tuple[str, str]]:
-        tail = self.ledger.tails.get(log)
-        if (tail is None or tail.newest is None) and self.names_log(log):
-            yield log, called
+        for log, called in [*((log, path) for log in originals(path)), *self.ledger.links.called(path).items()]:
+            tail = self.ledger.tails.get(log)
+            if (tail is None or tail.newest is None) and self.names_log(log):
+                yield log, called
 
     def _rotated_early(self, left: dict[str, Sight], look: Look) -> dict[str, str]:
         """By path: the logs of the files among *left* that had the log's name when this process began, or later, and
@@ -252,17 +246,14 @@ class Owner:
         """The logs that the file at *path* may be a generation of, by its name, and its name beside each; with *look*,
         also logs that only *look* shows.
         """
-        directory, slash, name = path.rpartition("/")
         tails, opened, born = self.ledger.tails, self.ledger.opened, look.born if look is not None else ()
-        for original in originals(name):  # called for each old file at each look, and there may be very many
-            log_path = f"{directory}{slash}{original}"
-            if log_path in tails or log_path in born or log_path in opened:
-                yield log_path, path
-        if self.ledger.links.ends:
-            for log_path, called in self.ledger.links.called(path).items():
-                if log_path in tails or log_path in born:
-                    yield log_path, called
-        yield from ((log_path, path) for log_path in self.ledger.rotated_to(path))
+        for log in originals(path):  # called for each old file at each look, and there may be very many
+            if log in tails or log in born or log in opened:
+                yield log, path
+        for log, called in self.ledger.links.called(path).items() if self.ledger.links.ends else ():
+            if log in tails or log in born:
+                yield log, called
+        yield from ((log, path) for log in self.ledger.rotated_to(path))
 
     def family(self, look: Look) -> set[str]:
         """The paths in *look* with the name of a log that is known or was rotated, or with a rotation of such a

@@ -24,7 +24,7 @@ from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, ended_at, of_one
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_late
-from flarelog.sources.files.lineage import birth_note, born_of, compare
+from flarelog.sources.files.lineage import birth_note, born_of, compare, order
 from flarelog.sources.files.record import begins_as_stored, nul_runs, settled_on, shipped
 from flarelog.sources.files.truncation import rewritten, unchanged
 from flarelog.sources.spool import Command, Stored, commands
@@ -427,8 +427,8 @@ class Tail:
         """Sort the files that are not begun by birth, after the begun ones."""
         held = [file for file in self.files if file.begun or file.identity in self.begun]
         waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
-        waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
-        self.files = held + waiting
+        key = order(self.log)
+        self.files = held + sorted(waiting, key=lambda file: key(file.age))
 
     def take_back(self, file: SourceFile) -> None:
         """Continue *file*, a generation that this process sent and that had gone in between."""

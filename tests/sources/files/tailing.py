@@ -177,7 +177,7 @@ class Site:
         self.cut()
         self.discovery.close()
         self.discovery = Discovery(self.options, NoWatch())
-        self.discovery.remembered.update(kept or {})
+        self.discovery.ledger.remembered.update(kept or {})
         if look:
             self.look()
         self.discovery.learn(self.record(), self.now)

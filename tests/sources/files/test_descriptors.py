@@ -42,10 +42,10 @@ def test_every_log_gets_its_turn(scarce: Site) -> None:
     for name in names:
         append(scarce, name, name.encode())
     scarce.look()
-    assert len(scarce.discovery.waiting) == 5
+    assert len(scarce.discovery.descriptors.waiting) == 5
     turns(scarce, 4)
     assert {name: scarce.content(name) for name in names} == {name: name.encode() for name in names}
-    assert not scarce.discovery.waiting
+    assert not scarce.discovery.descriptors.waiting
     assert not scarce.discovery.troubles
 
 
@@ -98,7 +98,7 @@ def test_while_a_log_waits_to_go_on_it_is_not_drained(scarce: Site) -> None:
     append(scarce, name, b"two\n")
     scarce.discovery.drain(scarce.now)
     scarce.pump()
-    if name in scarce.discovery.waiting:
+    if name in scarce.discovery.descriptors.waiting:
         assert not held[0].drained(scarce.now)
     for tail in scarce.discovery.tails.values():
         if tail is not held[0]:
@@ -134,7 +134,7 @@ def test_a_log_is_not_drained_while_its_latest_generation_waits_for_a_descriptor
         scarce.rename(name, f"{name}.1")
         append(scarce, name, b"three\n")
     scarce.discovery.drain(scarce.now)
-    waiting = [tail for tail in scarce.discovery.tails.values() if tail.log in scarce.discovery.waiting]
+    waiting = [tail for tail in scarce.discovery.tails.values() if tail.log in scarce.discovery.descriptors.waiting]
     assert waiting
     scarce.pump()
     assert not any(tail.drained(scarce.now) for tail in waiting)

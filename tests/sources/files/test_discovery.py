@@ -128,13 +128,13 @@ def test_files_rotated_while_nobody_watched_and_remembered_by_a_checkpoint_keep_
         site.look()
         if number == 1:
             site.rename("a.log", "a.log.1")
-    remembered = dict(site.discovery.remembered)
+    remembered = dict(site.discovery.ledger.remembered)
     site.discovery.close()
     site.rename("a.log.1", "a.log.2")
     site.rename("a.log", "a.log.1")
     site.append("a.log", b"generation 3\n")
     site.discovery = Discovery(site.options, NoWatch())
-    site.discovery.remembered.update(remembered)
+    site.discovery.ledger.remembered.update(remembered)
     site.settle()
     assert site.content("a.log") == b"generation 1\ngeneration 2\ngeneration 3\n"
     assert list(site.stored) == ["a.log"]

@@ -150,7 +150,7 @@ def test_a_state_file_that_cannot_be_believed_is_said_once_and_costs_no_byte(
     assert len(caplog.records) == (raw is not None)
     site.append("a.log", b"two\n")
     site.restart()
-    site.discovery.remembered.update(loaded)
+    site.discovery.ledger.remembered.update(loaded)
     site.settle()
     assert site.content("a.log") == b"one\ntwo\n"
     Checkpoint(str(tmp_path / "state"), "run", "site", "receiver:1").save(site.discovery.starts())

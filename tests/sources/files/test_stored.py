@@ -173,7 +173,7 @@ def crowd(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_very_many_files_wait_for_the_record(crowd: Site, opened: list[str]) -> None:
-    crowd.discovery.remembered["1:2:3"] = "log.txt", 7
+    crowd.discovery.ledger.remembered["1:2:3"] = "log.txt", 7
     crowd.discovery.stored.due = True
     crowd.look()
     assert (opened, crowd.discovery.held_up) == ([], True)
