@@ -60,15 +60,12 @@ class Adoption:
         for info in streams:
             self.copies.hold(wholes(info))
         held = {key for info in streams for key in in_order(info)}
-        tails = self.ledger.tails
-        for name, tail in list(tails.items()):
+        for tail in list(self.ledger.tails.values()):
             for file in list(tail.files):
                 sent = (known for _, known in self.ledger.known.values())
                 if file.identity not in held and self.copies.judge(file, sent):  # found before the record was known
                     self.copies.note(file)
                     self._drop(tail, file)
-            if not tail.files:
-                del tails[name]
 
     def _claim(self, streams: Iterable[StreamInfo]) -> None:
         """Give each file of which nothing was sent to the log under which the receiver holds it."""
@@ -77,9 +74,7 @@ class Adoption:
             for tail, file in [ledger.known[key] for key in in_order(info) if key in ledger.known]:
                 if tail.log == info.stream.path or file.begun or file.identity in tail.begun or file not in tail.files:
                     continue
-                tail.files.remove(file)
-                if not tail.files and not tail.marks:
-                    del ledger.tails[tail.log]
+                ledger.take_out(tail, file)
                 other = ledger.tail(info.stream.path)
                 other.files.insert(0, file)
                 ledger.know(other, file)
@@ -147,18 +142,15 @@ class Adoption:
             if length:
                 self.copies.note(file)
                 if file.identity in self.ledger.known:
-                    tail = self._drop(*self.ledger.known[file.identity])
-                    if not tail.files:
-                        del self.ledger.tails[tail.log]
+                    self._drop(*self.ledger.known[file.identity])
             return length
         return None
 
-    def _drop(self, tail: Tail, file: SourceFile) -> Tail:
+    def _drop(self, tail: Tail, file: SourceFile) -> None:
         """Remove *file*, of which nothing was sent, from *tail* and from the ledger."""
-        tail.files.remove(file)
+        self.ledger.take_out(tail, file)
         self.ledger.forget(file)
         file.close()
-        return tail
 
     def _go_on(self, tail: Tail, info: StreamInfo, rest: Rest | None) -> None:
         held = in_order(info)
@@ -205,14 +197,14 @@ class Adoption:
                     continue
                 if name != tail.log:
                     self._pass_on(file, tail, name)
-            if not tail.files and not tail.marks and tail.log in tails:
-                del tails[tail.log]
+            if not tail.files and not tail.marks:
+                tails.pop(tail.log, None)
         for tail in tails.values():
             tail.set_in_order()
 
     def _pass_on(self, file: SourceFile, tail: Tail, name: str, start: int = 0) -> None:
         """Move *file*, of which nothing was read, from *tail* to the log *name*, to be read from *start* on."""
-        tail.files.remove(file)
+        self.ledger.take_out(tail, file)
         other = self.ledger.tail(name)
         file.found_as, file.start = name, start
         file.start_at(start)
@@ -232,8 +224,6 @@ class Adoption:
             if name and (file.path in names or not file.linked):
                 self._pass_on(file, tail, name, file.start)
                 touched |= {log, name}
-        if not tail.files:
-            del self.ledger.tails[log]
         return touched
 
     def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:

@@ -16,12 +16,61 @@ from flarelog.sources.files.lineage import born_of, names_of
 from flarelog.sources.files.links import Links
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import Piece
-from flarelog.sources.files.renames import MOVING, Renames
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, What
 from flarelog.sources.spool import Segment
 
+MOVING = 1024  # moves whose destination was not reported yet, at most
+
 Known = tuple[Tail, SourceFile]
+
+
+@dataclass(slots=True)
+class Renames:
+    """The renames that a watch reported, in order. A file that was renamed before its discovery is known by the name
+    that it was created under.
+    """
+
+    count: int = 0
+    # By path of a renamed file: the name that it was created under, and the sequence number of its rename.
+    origins: dict[str, tuple[str, int]] = field(default_factory=dict)
+    # Paths of files that a writer has closed, without a write seen since.
+    closed: set[str] = field(default_factory=set)
+    # By a move's cookie: the origin of the moved file, whether it was closed, and the file if it is known, until its
+    # destination is reported, if that is below the root.
+    _moving: dict[int, tuple[tuple[str, int], bool, SourceFile | None]] = field(default_factory=dict)
+
+    def note(self, change: Change, path: str, file: SourceFile | None) -> SourceFile | None:
+        """Apply a reported change of the name *path*, which *file* had; returns the known file that was moved there."""
+        was_closed = path in self.closed
+        self.closed.discard(path)
+        if change.what is What.MOVED_FROM:
+            self.count += 1
+            self._moving[change.cookie] = self.origins.pop(path, (path, self.count)), was_closed, file
+            if len(self._moving) > MOVING:
+                del self._moving[next(iter(self._moving))]
+            return None
+        self.origins.pop(path, None)
+        if change.what is not What.MOVED_TO or change.cookie not in self._moving:
+            return None
+        self.origins[path], was_closed, came = self._moving.pop(change.cookie)
+        if was_closed:
+            self.closed.add(path)
+        return came
+
+    def forget(self, directory: str, *, numbered: bool) -> None:
+        """Forget what was reported of the files below *directory*, with a slash at its end; *numbered*: only of the
+        numbered names in it, some of which were renamed.
+        """
+        for path in [path for path in (*self.origins, *self.closed) if path.startswith(directory)]:
+            if not numbered or (path[-1:].isdigit() and "/" not in path[len(directory) :]):
+                self.origins.pop(path, None)
+                self.closed.discard(path)
+
+    def place(self, path: str) -> float | None:
+        """The sequence number of the rename of the file at *path*; None if no rename was seen."""
+        origin = self.origins.get(path)
+        return origin[1] if origin is not None else None
 
 
 @dataclass(slots=True)
@@ -47,7 +96,6 @@ class Ledger:
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
     _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     _met_inodes: dict[int, str] | None = None  # by inode number: remembered identities
-    _moving: dict[int, SourceFile] = field(default_factory=dict)  # by cookie: moves without a destination yet
     # By path: an open file that lost that name, and whether another one has it now.
     _removed: dict[str, tuple[SourceFile, bool]] = field(default_factory=dict)
     # By directory: logs of other directories, of which a generation was rotated into it.
@@ -77,6 +125,12 @@ class Ledger:
             del self._inodes[file.is_of]
         if self.paths.get(file.path) is file:
             del self.paths[file.path]
+
+    def take_out(self, tail: Tail, file: SourceFile) -> None:
+        """Take *file*, of which nothing was sent, from *tail*, and remove a log of which nothing is left."""
+        tail.files.remove(file)
+        if not tail.files and not tail.marks:
+            self.tails.pop(tail.log, None)
 
     def has_inode(self, found: Sight) -> bool:
         """Whether a known file has the inode of *found*."""
@@ -166,17 +220,13 @@ class Ledger:
                 for file in files:
                     file.closed = closed
             return files
-        self.renames.note(change, path)
         file = self.paths.pop(path, None)
+        came = self.renames.note(change, path, file)
         if file is not None:
             self.moved.add(file)
         if what is What.MOVED_FROM:
             if path in self._removed:
                 self._removed[path] = self._removed[path][0], False
-            if file is not None:
-                self._moving[change.cookie] = file
-                if len(self._moving) > MOVING:
-                    del self._moving[next(iter(self._moving))]
             return []
         if file is not None and file.fd >= 0:
             self._removed[path] = file, what is not What.DELETED
@@ -184,8 +234,8 @@ class Ledger:
                 del self._removed[next(iter(self._removed))]
         elif path in self._removed:
             self._removed[path] = self._removed[path][0], True
-        if what is What.MOVED_TO and change.cookie in self._moving:
-            self.move(self._moving.pop(change.cookie), path)
+        if came is not None:
+            self.move(came, path)
         return []
 
     def removed(self, file: SourceFile) -> None:

@@ -123,12 +123,10 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         found = _settled_on(file, piece, rules, size)
     if found is None and rules:
         found = _settled_on(file, piece, rules, end, ended=True)
-        found = changed(found, goes_on=False) if found is not None else None
     part = spooled(file.spool)
     if found is None and rules and part is not None and part == spooled(piece.begin.notes):
         # A part of a spool never changes. The bytes around it may be gone, so that its masking would differ now.
         found = _settled_on(file, piece, rules, size, stays=True)
-        found = changed(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
         bytes_of = f"the bytes of {legible(file.path)} from offset {piece.begin.offset} to {piece.end}"
         was = "with another redaction" if rules and file.rules else _way(rules)
@@ -167,7 +165,8 @@ def _settled_on(
         digest = extend(digest, data)
         crc = extend(crc, raw[: max(0, before_marker - at)])
         at += len(raw)
-    return Settled(crc, begin, True, matches, masked) if stays or digest == piece.digest else None
+    goes_on = not (ended or stays)
+    return Settled(crc, begin, goes_on, matches, masked) if stays or digest == piece.digest else None
 
 
 def wholes(info: StreamInfo) -> list[Held]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.extents import extents
 from flarelog.lines.zones import told
-from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo
+from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamInfo
 from flarelog.names import is_cut, log_of, told_of
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, ended_at, of_one
@@ -432,12 +432,9 @@ class Tail:
 
     def take_back(self, file: SourceFile) -> None:
         """Continue *file*, a generation that this process sent and that had gone in between."""
-        info = StreamInfo(
-            StreamId.of_file("run", "site", self.log), 0, self.end, EMPTY_DIGEST, False, tuple(self.marks)
-        )
-        piece = shipped(info)[file.identity]
-        file.start_at(min(piece.source_end, file.length))
-        file.begun, file.found_as = True, piece.begin.path
+        last = next(one for one in reversed(extents(self.marks, self.end)) if one.identity == file.identity)
+        file.start_at(min(last.source_offset + last.length, file.length))
+        file.begun, file.found_as = True, last.path
 
     def _pass_over(self, file: SourceFile, log: Reached, known: Callable[[str], list[Command]]) -> None:
         """Skip the bytes of *file*, a part of a command's output, before the place that *log* has reached.
@@ -657,8 +654,7 @@ class Tail:
 
     def first_of(self, identity: str) -> int:
         """The offset in its file at which the generation *identity* was first begun."""
-        marks = (mark for mark in self.marks if isinstance(mark, Generation) and mark.identity == identity)
-        return next((mark.source_offset for mark in marks), 0)
+        return next((one.source_offset for one in extents(self.marks, self.end) if one.identity == identity), 0)
 
     def _lost_by(self, info: StreamInfo) -> int:
         """How many bytes the receiver held and has lost, and cannot be sent again, and how many bytes are in gaps that

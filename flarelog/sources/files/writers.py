@@ -37,10 +37,8 @@ T = TypeVar("T")
 TICK = 0.25  # seconds between two checks for files that are due
 FIRST, LONGEST = 0.25, 60.0  # seconds until the next search for unknown writers of a file, doubling
 STILL = 5.0  # seconds between two checks whether known writers still live
-SILENT, FARES = (
-    5.0,
-    15.0,
-)  # seconds of silence before the first look at the writers' activity, and between two such looks
+SILENT = 5.0  # seconds of silence before the first look at the writers' activity
+FARES = 15.0  # seconds between two such looks
 GROWS = 60.0  # seconds since its latest byte in which a file counts as one that grows
 SHARE = 0.003  # of one core that the search takes
 _ENVIRON = 1 << 20  # bytes of an environment that are read

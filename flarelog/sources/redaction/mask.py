@@ -124,13 +124,7 @@ class Rules:
             text = _Text(raw, left, begin, right == end)
             if text.knows(last - 1):
                 break
-        spans = _merged(
-            [
-                *self._spans(text, last),
-                *self._keys(text),
-                *([(torn, torn + rest)] if rest else []),
-            ]
-        )
+        spans = _merged([*self._spans(text, last), *self._keys(text), *([(torn, torn + rest)] if rest else [])])
         matches = masked = 0
         if not spans:
             return raw[offset - left : last - left], matches, masked
@@ -192,9 +186,9 @@ class Rules:
         """How many bytes of *head*, which follows unknown bytes, may be the rest of a secret: of a line's, and of a key
         after it.
         """
-        at = min(_line_behind(head, 0), OVERLAP)
+        at = min(_line_behind(head, 0, len(head)) or len(head), OVERLAP)
         while "keys" in self.names and at < len(head):
-            line = head[at : (behind := _line_behind(head, at))]
+            line = head[at : (behind := _line_behind(head, at, len(head)) or len(head))]
             if _KEY_END.search(line) or not _KEY_BODY.search(line):
                 break
             at = behind
@@ -227,11 +221,8 @@ class _Text:
 
     def _next_line(self, at: int, high: int) -> int:
         """The beginning of the first line after a line end between *at* and *high*; 0 if there is none."""
-        first, end = at - self.left, high - self.left
-        found = self.raw.find(b"\n", first, end)
-        carriage = self.raw.find(b"\r", first, end if found < 0 else found)
-        found = carriage if carriage >= 0 else found
-        return self.left + found + 1 if found >= 0 else 0
+        found = _line_behind(self.raw, at - self.left, high - self.left)
+        return self.left + found if found else 0
 
     def knows(self, at: int) -> bool:
         """Whether all bytes are here that the masking of the piece with the byte at *at* depends on."""
@@ -244,15 +235,12 @@ class _Text:
         """Whether the byte before *at* ends a line, or *at* is 0."""
         return at == 0 or self.raw[at - 1 - self.left] in b"\r\n"
 
-    def is_line(self, begin: int, end: int) -> bool:
-        return self.ends_line(begin) and self.ends_line(end)
-
     def unusual(self, end: int) -> Iterator[int]:
         """The beginnings, up to *end*, of the pieces that are not a whole line."""
         windows = range(-(-self.begin // WINDOW) * WINDOW, end, WINDOW)
         for at in {self.begin, *windows, *(window - 1 for window in windows if window > self.begin), end - 1}:
             begin, behind = self.piece(at)
-            if not self.is_line(begin, behind):
+            if not (self.ends_line(begin) and self.ends_line(behind)):
                 yield begin
 
     def around(self, begin: int, end: int) -> tuple[int, int, bool]:
@@ -271,10 +259,11 @@ def _line_end(raw: bytes, begin: int, end: int) -> int:
     return max(found, raw.rfind(b"\r", max(found, begin), end)) + 1
 
 
-def _line_behind(raw: bytes, at: int) -> int:
-    """The end of the line that begins at *at*."""
-    ends = [end + 1 for end in (raw.find(b"\n", at), raw.find(b"\r", at)) if end >= 0]
-    return min(ends, default=len(raw))
+def _line_behind(raw: bytes, begin: int, end: int) -> int:
+    """The offset after the first line end in that range; 0 if there is none."""
+    found = raw.find(b"\n", begin, end)
+    carriage = raw.find(b"\r", begin, end if found < 0 else found)
+    return (carriage if carriage >= 0 else found) + 1
 
 
 def _piece_begin(fetch: Fetch, offset: int) -> int:

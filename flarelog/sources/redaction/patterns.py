@@ -15,10 +15,8 @@ from typing import Any
 from flarelog.linear import compiled
 from flarelog.values import frozen
 
-WINDOW, OVERLAP = (
-    4 << 10,
-    1 << 10,
-)  # bytes of a line that are matched at once, and on both sides of that: the longest match there
+WINDOW = 4 << 10  # bytes of a line that are matched at once
+OVERLAP = 1 << 10  # bytes on both sides of them: the longest match there
 MOST = 1024  # matches of a pattern in one such piece
 
 
