@@ -1,15 +1,11 @@
-"""The client of a receiver: list runs and streams, read bytes from an offset, start and end runs.
-
-An interrupted read resumes at the next offset, so its caller gets each byte once.
-"""
+"""The client of a receiver: list runs and streams, read bytes from an offset, start and end runs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from types import TracebackType
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
@@ -67,9 +63,7 @@ class Client:
     async def __aenter__(self) -> Client:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._channel.close()
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -187,9 +181,10 @@ class Client:
         sieve: Sieve | None = None,
         stop: int = 0,
     ) -> AsyncGenerator[Found, None]:
-        """Read a stream's bytes and its marks from number *first_mark* on, each mark before the bytes behind it. Raises
-        as ``read``, but makes one call and never retries. *stop*: only bytes before that offset. With *sieve* lines may
-        be left out: a piece may then begin behind the end of the one before, and be empty.
+        """Read a stream's bytes and its marks from number *first_mark* on, each mark before the bytes behind it. With
+        *follow* until the stream is sealed; one call, which is never retried. *stop*: only bytes before that offset.
+        With *sieve* lines may be left out: a piece may then begin after the end of the one before, and be empty. Raises
+        NotFound, NotAllowed, CannotConnect, Unavailable.
         """
         return self._read((stream, start, follow, first_mark, sieve, stop))
 
@@ -217,30 +212,6 @@ class Client:
             return RunState(state)
         except ValueError:  # a state of a later version
             return RunState.RUNNING
-
-    async def read(self, stream: StreamId, start: int = 0, *, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
-        """Pieces of *stream* from *start* on, with their offsets; with *follow* until it is sealed and read.
-
-        Raises:
-            NotFound: there is no such stream.
-            CannotConnect: the receiver did not answer for *patience* seconds.
-        """
-        loop = asyncio.get_running_loop()
-        heard, failures = loop.time(), 0
-        while True:
-            try:
-                async for offset, data in calls.read(self._channel)((stream, start, follow)):
-                    heard, failures = loop.time(), 0
-                    start = offset + len(data)
-                    yield offset, data
-            except grpc.RpcError as error:
-                trouble = await self._trouble(error)
-                if not trouble.retry_safe or loop.time() - heard > self.patience:
-                    raise trouble from error
-                await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
-                failures += 1
-            else:
-                return
 
     async def about(self, run: str) -> ReceiverInfo:
         """The receiver's version, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""

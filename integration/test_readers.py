@@ -15,7 +15,7 @@ import pytest
 
 from flarelog.client import Client
 from flarelog.errors import NotAllowed
-from flarelog.model import StreamId
+from flarelog.model import Buffer, StreamId
 from flarelog.security import guard
 from flarelog.security.refusals import SAID_A_MINUTE
 from flarelog.security.tls import Tls
@@ -192,8 +192,8 @@ class Follower:
         address, tls, token = self._of
         try:
             async with Client(address, tls=tls, token=token) as client:
-                async for _, data in client.read(StreamId(RUN, SITE, LOG), follow=True):
-                    self.got += data
+                async for _, found in client.find(StreamId(RUN, SITE, LOG), follow=True):
+                    self.got += found if isinstance(found, Buffer) else b""
         except Exception as error:
             self.error = error
 
