@@ -15,9 +15,8 @@ from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, end, narrowed, say, terminal_columns, width
-from flarelog.cli.there import origin
+from flarelog.cli.there import origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
-from flarelog.cli.which import which
 from flarelog.contents import text_of
 from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record

@@ -16,8 +16,8 @@ from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import end, talk
+from flarelog.cli.there import which
 from flarelog.cli.tuning import many_lines, tune_memory
-from flarelog.cli.which import which
 from flarelog.completeness import incomplete_lines, open_line
 from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
 from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines

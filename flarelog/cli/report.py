@@ -19,9 +19,8 @@ from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import end, say
-from flarelog.cli.there import origin
+from flarelog.cli.there import origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
-from flarelog.cli.which import which
 from flarelog.errors import FAILED, OK, InvalidOption
 from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId

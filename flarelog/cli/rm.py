@@ -8,8 +8,7 @@ from flarelog.cli.completion import complete_site
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import run, stdin_is_terminal
-from flarelog.cli.runs import known
-from flarelog.cli.there import not_there
+from flarelog.cli.there import known, not_there
 from flarelog.errors import InvalidName, NotFound, StoreLocked
 from flarelog.model import Removed, RunInfo
 from flarelog.names import run_name, site_name

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from flarelog.cli.options import Place, output_option, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, narrowed, run, terminal_columns
-from flarelog.cli.there import origin
+from flarelog.cli.there import known
 from flarelog.model import RunInfo
-from flarelog.names import natural, run_name, shown
+from flarelog.names import shown
 from flarelog.records import moment, run_record
 
 
@@ -41,27 +43,11 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     \b
     Example: flarelog runs --store logs
     """
-    import json  # a command that reads logs imports this file for `known` alone
-
     found = run(known(run_id, place))
     live = place.store is None
     records = (json.dumps(run_record(info, live=live)) for info in found)
     for line in records if as_json else _table(found, live=live):
         click.echo(line)
-
-
-async def known(run_id: str, place: Place) -> list[RunInfo]:
-    """The runs at *place*, or *run_id* alone. Raises NotFound, CannotConnect, NotAllowed, InvalidName."""
-    if run_id:
-        run_name(run_id)
-    held = origin(place)
-    async with held:
-        found = await held.infos(run_id)
-        if run_id and not found:
-            from flarelog.viewers.missing import said, without  # needed after a mistake only
-
-            raise said(*await without(held, run_id))
-    return sorted(found, key=lambda info: natural(info.run))
 
 
 _HEAD = (

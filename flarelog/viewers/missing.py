@@ -49,11 +49,9 @@ def unmatched_parts(wanted: Selection, infos: Iterable[StreamInfo]) -> list[Sele
     *infos*: of all logs of the wanted sites, unstored ones as well.
     """
     known = list(infos)
-    sites = {info.stream.site for info in known}
-    absent = [site for site in dict.fromkeys(wanted.sites) if not any(globs.any_of((site,), one) for one in sites)]
     of_logs = [Selection(wanted.run, wanted.sites, (log,)) for log in dict.fromkeys(wanted.logs)]
     return [
-        *(Selection(wanted.run, (site,)) for site in absent),
+        *(Selection(wanted.run, (site,)) for site in wanted.absent(known)),
         *(each for each in of_logs if not any(each.lacks(info) for info in known)),
     ]
 

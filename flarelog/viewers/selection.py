@@ -46,6 +46,11 @@ class Selection:
         called = not self.sites or globs.any_of(self.sites, stream.site)
         return called and (not self.logs or any(globs.any_of(self.logs, name) for name in stream.names))
 
+    def absent(self, infos: Iterable[StreamInfo]) -> list[str]:
+        """Each of the sites that matches none of *infos*."""
+        known = {info.stream.site for info in infos}
+        return [site for site in dict.fromkeys(self.sites) if not any(globs.any_of((site,), one) for one in known)]
+
     def copies(self, infos: Iterable[StreamInfo]) -> set[StreamId]:
         """The streams of *infos* that repeat lines of another one, and that nobody asked for by name."""
         return {stream for stream in copies(infos) if not self.names(stream)}

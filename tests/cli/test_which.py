@@ -9,7 +9,7 @@ import click
 import pytest
 
 from flarelog.cli import main
-from flarelog.cli.which import chosen
+from flarelog.cli.there import chosen
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo, StreamId
 from flarelog.stores.local.store import LocalStore
