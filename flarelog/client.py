@@ -66,14 +66,16 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._channel.close()
 
-    async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """The result of *ask*, retried while the receiver does not answer."""
+    async def _answer(self, ask: Callable[[], Awaitable[T]], older: str = "") -> T:
+        """The result of *ask*, retried while the receiver does not answer. *older*: what a receiver that does not know
+        the call cannot do; NotAllowed says so.
+        """
 
         async def attempt() -> T:
             try:
                 found = await ask()
             except grpc.RpcError as error:
-                raised = await self._trouble(error)
+                raised = await self._trouble(error, older)
                 if raised.retry_safe:
                     say(str(raised))
                 raise raised from error
@@ -88,10 +90,9 @@ class Client:
                 log.info("%s; retrying", trouble)
 
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.patience
         saying = loop.call_later(SAY_AFTER, say, f"{self._peer} does not answer yet")
         try:
-            return await self._again(attempt, end)
+            return await self._again(attempt, loop.time() + self.patience)
         finally:
             saying.cancel()
 
@@ -116,8 +117,14 @@ class Client:
             reraise=True,
         )(attempt)
 
-    async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
-        """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix."""
+    async def _trouble(self, error: grpc.RpcError, older: str = "") -> FlarelogError:
+        """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix. *older*: as
+        for ``_answer``.
+        """
+        if older and isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return NotAllowed(
+                f"{self.address} runs an older flarelog, which cannot {older}: install this version there"
+            )
         trouble = statuses.error_of(error, self.address, self._proxy)
         if isinstance(trouble, CannotConnect):
             reason = await asyncio.to_thread(why, self.address, self._tls, self._proxy)
@@ -238,7 +245,7 @@ class Client:
                         return found
                     found.append(info)
 
-        return await self._answer(lambda: self._newer(ask))
+        return await self._answer(ask, "list or remove runs")
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         """The events of *run* in the order of time, or with *site* those of that site and of the run as a whole.
@@ -248,11 +255,9 @@ class Client:
 
         from flarelog.wire.codec.timeline import Times
 
-        async def ask() -> list[Moment]:
-            return await listing.timeline(self._channel, Times(run, site, points), RUN_TIMEOUT)
-
-        older = "cannot tell what happened in a run over time"
-        return await self._answer(lambda: self._newer(ask, older))
+        asked = Times(run, site, points)
+        older = "tell what happened in a run over time"
+        return await self._answer(lambda: listing.timeline(self._channel, asked, RUN_TIMEOUT), older)
 
     async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
         """The receiver's findings in the logs of *run*, or of *site* in it, as far as the caller may read them.
@@ -278,22 +283,9 @@ class Client:
 
         Raises NotFound, InUse, InvalidName, NotAllowed, CannotConnect.
         """
-
-        async def ask() -> Removed:
-            return await calls.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT)
-
-        return await self._answer(lambda: self._newer(ask))
-
-    async def _newer(self, ask: Callable[[], Awaitable[T]], why: str = "cannot list or remove runs") -> T:
-        """The result of *ask*. Raises NotAllowed if the receiver is older than the call; *why* ends that sentence."""
-        try:
-            return await ask()
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
-                raise
-            raise NotAllowed(
-                f"{self.address} runs an older flarelog, which {why}: install this version there"
-            ) from error
+        return await self._answer(
+            lambda: calls.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT), "list or remove runs"
+        )
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:
         call: Callable[..., Awaitable[ReceiverInfo]] = calls.run_call(self._channel, method)
