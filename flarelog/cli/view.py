@@ -21,7 +21,7 @@ from functools import partial
 import click
 
 from flarelog.cli.lines import LineOptions, Lines, demand_apart, heed_habits
-from flarelog.cli.options import Switches, Whole, asks, complete_file
+from flarelog.cli.options import Switches, asks, complete_file
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import checked, end
 from flarelog.cli.tuning import many_lines
@@ -71,6 +71,15 @@ class ViewOptions:
     count: bool = typed(False, "Show only how many lines of each file match.", short="-c")
     require_match: bool = typed(False, "End with 1 if no line matches.")
     pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", flags={"no-pager": "off"})
+    tail: int | None = typed(None, "Show the last N lines; -1: all lines.", short="-n", metavar="N", least=-1)
+    order: str = typed(
+        "given",
+        "Order of the lines: one file after the other, or by the times in the lines.",
+        choices=("given", "time"),
+    )
+    form: Form = typed("auto", "Format of the file; auto detects it.", choices=FORMS)
+    encoding: str = typed("utf-8", "Encoding of the text, by its Python name.")
+    limit_bytes: int | None = typed(None, "Write at most this many bytes.", least=1, unit="bytes")
 
 
 def siteless(zone: str) -> str:
@@ -91,28 +100,7 @@ def siteless(zone: str) -> str:
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=complete_file)
 @asks(lines=LineOptions, own=ViewOptions)
-@click.option("-n", "--tail", type=Whole(-1), metavar="N", help="Show the last N lines; -1: all lines.")
-@click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
-              help="Order of the lines: one file after the other, or by the times in the lines.")  # fmt: skip
-@click.option(
-    "--form",
-    type=click.Choice(FORMS),
-    default="auto",
-    show_default=True,
-    help="Format of the file; auto detects it.",
-)
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its Python name.")
-@click.option("--limit-bytes", type=Whole(1, "bytes"), metavar="SIZE", help="Write at most this many bytes.")
-def command(
-    files: tuple[str, ...],
-    lines: partial[LineOptions],
-    own: partial[ViewOptions],
-    tail: int | None,
-    order: str,
-    form: Form,
-    encoding: str,
-    limit_bytes: int | None,
-) -> None:
+def command(files: tuple[str, ...], lines: partial[LineOptions], own: partial[ViewOptions]) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("view needs a file: name one or more; - is stdin")
     context = click.get_current_context()
@@ -124,17 +112,14 @@ def command(
     heed_habits(context, options, "tail -F FILE | flarelog view - follows a file, and -i or -g takes a pattern")
     for zone in options.zones:
         checked(partial(siteless, zone))
-    tail = None if tail == -1 else tail
 
     def work() -> int:
         if options.output == "raw":
-            return _raw(files, limit_bytes)
-        wanted = how.pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
+            return _raw(files, how.limit_bytes)
+        wanted = how.pager and how.limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
         with Pager(wanted=wanted and options.bars != "live") as paged:
             made = replace(options, bars=options.bars or "off") if paged else options  # bars as a terminal leaves them
-            view = _View(
-                files, made, form, encoding, tail, limit_bytes, by_time=order == "time", paged=bool(paged), own=how
-            )
+            view = _View(files, made, how, paged=bool(paged))
             if paged:
                 os.dup2(paged.fd, sys.stdout.fileno())  # the process ends with the pager
             try:
@@ -182,33 +167,20 @@ class _Troubles:
 class _View:
     """One call of the command. Raises InvalidOption for contradictory options."""
 
-    def __init__(
-        self,
-        files: Sequence[str],
-        options: LineOptions,
-        form: Form,
-        encoding: str,
-        tail: int | None,
-        limit_bytes: int | None,
-        *,
-        by_time: bool,
-        paged: bool = False,
-        own: ViewOptions | None = None,
-    ) -> None:
-        self._own = own or ViewOptions()
-        options = options.alone if self._own.count else options
+    def __init__(self, files: Sequence[str], options: LineOptions, own: ViewOptions, *, paged: bool) -> None:
+        self._own = own
+        options = options.alone if own.count else options
         self._found = [0 for _ in files]
         self._troubles = _Troubles()
         self._logs = _logs(files)
         self._names = [legible(log[-1]) for log in self._logs]  # the newest file has the log's own name
         # The files begun of each log, and the offset in the log at which each begins.
         self._begun: list[tuple[list[int], list[Label]]] = [([], []) for _ in self._logs]
-        self._name, self._encoding = codec(encoding)
+        self._name, self._encoding = codec(own.encoding)
         terminal = sys.stdout.isatty() and not paged
         self._lines = lines = Lines(options, terminal=terminal)
-        self._form = form
-        self._tail, self._by_time = tail, by_time
-        self._timed = options.timed or by_time
+        self._tail, self._by_time = None if own.tail == -1 else own.tail, own.order == "time"
+        self._timed = options.timed or self._by_time
         self._choice = lines.choice
         # Levels of the last lines alone are read when these are known.
         self._leveled = lines.choice.level is not None or (lines.leveled and self._tail is None)
@@ -216,7 +188,7 @@ class _View:
         self._console = lines.console(
             sys.stdout.buffer,
             live=self._live,
-            limit_bytes=limit_bytes,
+            limit_bytes=own.limit_bytes,
             offsets=self._encoding is None,
             prefix=max(map(len, self._names)) if self._by_time and len(self._logs) > 1 else 0,
         )
@@ -280,7 +252,7 @@ class _View:
 
     def _drawn(self, number: int) -> Iterator[list[Line]]:
         """The lines of a log, which is one file or several, as they are read."""
-        renderer, name, size = self._lines.renderer(self._form), self._names[number], 0
+        renderer, name, size = self._lines.renderer(self._own.form), self._names[number], 0
         begins, labels = self._begun[number]
         marked: dict[str, str] = {}  # the encoding that a file's byte order mark tells
         log, start = self._logs[number], 0
@@ -322,7 +294,7 @@ class _View:
         if path == "-" or not os.path.isfile(path):
             return 0, False
         with contextlib.suppress(OSError), open(path, "rb") as file:
-            fd, new = file.fileno(), partial(self._lines.renderer, self._form)
+            fd, new = file.fileno(), partial(self._lines.renderer, self._own.form)
             end, head, first, window = os.fstat(fd).st_size, os.pread(fd, END, 0), new(), END
             first.feed(head)
             other = head[:2] == b"\x1f\x8b" or _unpacks(head) or _told_by_mark(head)
