@@ -231,9 +231,7 @@ def gap_sentence(mark: Gap) -> str:
 
 
 def gaps_text(lengths: Sequence[int]) -> str:
-    """Gaps of *lengths* in bytes (0: unknown): ``2 gaps: 30,907 bytes are lost``; empty if there are none."""
-    if not lengths:
-        return ""
+    """Gaps of *lengths* in bytes (0: unknown): ``2 gaps: 30,907 bytes are lost``."""
     count, least = several(len(lengths), "gap"), "" if all(lengths) else "at least "
     return f"{count}: {least if any(lengths) else ''}{_lost(sum(lengths))}"
 

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import sys
 import time
-from types import TracebackType
 
 from flarelog.backoff import delay
 from flarelog.errors import CannotListen, FlarelogError, InvalidOption
@@ -75,9 +74,7 @@ class Beside:
     async def __aenter__(self) -> Beside:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -65,17 +65,10 @@ def command(context: click.Context, shell: str) -> None:
     click.echo(script.replace('(string split "," ', '(string split -m 1 "," '))
 
 
-def complete_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The runs whose names begin with *incomplete*, for ``shell_complete`` of an argument or option."""
-    return _items("run", context, incomplete)
-
-
-def complete_site(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The sites of the line's run, or of all runs."""
-    return _items("site", context, incomplete)
-
-
-def _items(what: Literal["run", "site"], context: click.Context, incomplete: str) -> list[CompletionItem]:
+def _items(
+    what: Literal["run", "site"], context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The names that begin with *incomplete*, for ``shell_complete`` of an argument or option."""
     names: Iterable[str] = ()
     # A command ends with a sentence about invalid options; completion stays silent.
     with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stderr(io.StringIO()):
@@ -85,6 +78,10 @@ def _items(what: Literal["run", "site"], context: click.Context, incomplete: str
     from flarelog.names import natural
 
     return [CompletionItem(name) for name in sorted(set(names), key=natural) if name.startswith(incomplete)]
+
+
+complete_run = partial(_items, "run")
+complete_site = partial(_items, "site")  # of the line's run, or of all runs
 
 
 def _names(what: Literal["run", "site"], context: click.Context) -> Iterable[str]:

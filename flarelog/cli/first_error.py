@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines
@@ -47,7 +48,7 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     table = Table()
     keep = None if choice.level else kept(table)
     known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=keep)
-    reading = Reading(asked.origin(), chosen, known, _once(), ordered=True)
+    reading = Reading(asked.origin(), chosen, known, cache(talk), ordered=True)  # talk: once, whichever reading says it
     looking = LineSearch(reading, view, around, ranks)
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
@@ -141,15 +142,3 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     if going_on:
         said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
     return "; ".join([*said, *few_missing(infos)])
-
-
-def _once() -> Callable[[str], None]:
-    """A function that prints each sentence once, whichever reading it comes from."""
-    said: set[str] = set()
-
-    def say(text: str) -> None:
-        if text not in said:
-            said.add(text)
-            talk(text)
-
-    return say

@@ -9,18 +9,18 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 
 class Service:
-    """The service described by *environment*: NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID."""
+    """The service that NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID in the environment describe."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        address = environment.get("NOTIFY_SOCKET", "")
+    def __init__(self) -> None:
+        address = os.environ.get("NOTIFY_SOCKET", "")
         # A leading @ stands for the abstract socket namespace.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
-        mine = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        usec = environment.get("WATCHDOG_USEC", "")
+        mine = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        usec = os.environ.get("WATCHDOG_USEC", "")
         self.beat_every = int(usec) / 2e6 if self._address and mine and usec.isdecimal() else 0.0
         """Seconds between two messages to the watchdog; 0: no watchdog."""
         self._is_ready = False

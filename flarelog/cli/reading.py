@@ -185,7 +185,7 @@ def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], in
             continue
         long = max(each.opts, key=len)
         if each.is_flag:
-            words.append(long if value else max(each.secondary_opts, key=len, default=long))
+            words.append(long)
         else:
             words += [word for one in (value if each.multiple else (value,)) for word in (long, str(one))]
     if not any(context.params.get(name) for name in ("from", "site", "log")):

@@ -57,7 +57,7 @@ def ready_file(path: str | None) -> Iterator[Callable[[str, str], None]]:
                     with _usable(name):
                         written[name] = f"{text}\n".encode()
                         replace_file(os.path.realpath(name), written[name], 0o644)
-                        held.enter_context(_locked(name))
+                        locks.take(held.enter_context(open(name, "r+b")).fileno())
 
         for name in reversed(names):  # errors name the path that was given first
             with _usable(name):
@@ -99,13 +99,6 @@ def _is_anothers(name: str) -> bool:
     with contextlib.suppress(OSError), open(name, "rb") as file:
         return locks.take(file.fileno(), shared=True) is False
     return False
-
-
-@contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
-    with open(name, "r+b") as file:
-        locks.take(file.fileno())
-        yield
 
 
 @contextlib.contextmanager

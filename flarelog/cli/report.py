@@ -102,16 +102,12 @@ def form_of(path: str, said: str | None = None) -> str:
 
 def made(report: Report, form: str) -> bytes:
     if form == "html":
-        from flarelog.viewers.report.page import page
-
-        return page(report).encode()
-    if form == "md":
-        from flarelog.viewers.report.markdown import markdown
-
-        return markdown(report).encode()
-    from flarelog.viewers.report.picture import picture
-
-    return picture(report).encode()
+        from flarelog.viewers.report.page import page as write
+    elif form == "md":
+        from flarelog.viewers.report.markdown import markdown as write
+    else:
+        from flarelog.viewers.report.picture import picture as write
+    return write(report).encode()
 
 
 def utc(stream: StreamId, now: int) -> Stamps:

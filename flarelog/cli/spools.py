@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 from flarelog.backoff import delay
 from flarelog.errors import FAILED, GAPS, OK, FlarelogError, NotAllowed
@@ -58,7 +59,7 @@ class LeftSpools:
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
         self._codes: dict[str, int] = {}
-        self._said = set[str]()
+        self._say = cache(partial(log.warning, "%s"))  # each sentence once
         self._sending: list[Sending] = []
         self._draining = asyncio.Event()
 
@@ -124,8 +125,3 @@ class LeftSpools:
         code = worst(outcome.exit_code for outcome in outcomes)
         why = await asyncio.to_thread(removed, spool.root, logs) if code in (OK, GAPS) else ""
         return (FAILED if why else code), why
-
-    def _say(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
-            log.warning("%s", sentence)
