@@ -8,7 +8,7 @@ import logging
 import socket
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,12 +42,11 @@ async def way(
     connect: Callable[[], Client],
     run_id: str,
     site: str | None,
-    shown: Callable[[Row], Row],
     *,
-    forbidden: bool = False,
-) -> None:
-    """Run the steps, each of which needs the previous one: a failure ends them. *proxy*: the value of ``--proxy``.
-    *forbidden*: no log may leave the site, so no test record is sent.
+    may_send: bool,
+) -> AsyncIterator[Row]:
+    """The rows of the steps, each of which needs the previous one: a failure ends them. *proxy*: the value of
+    ``--proxy``. *may_send*: whether logs may leave the site, and so a test record.
     """
     steps: list[Callable[[], Awaitable[list[Row]]]] = [
         lambda: _address(receiver, proxy),
@@ -55,23 +54,25 @@ async def way(
         lambda: _talk(connect, run_id),
     ]
     for step in steps:
-        if any(shown(row).result == "fail" for row in await step()):
-            return
+        for row in await step():
+            yield row
+            if row.result == "fail":
+                return
     if tls is not None and not tls.cert:
         fix = "a reader needs none; at a site, give --site, --tls-cert and --tls-key"
-        shown(warn("round trip", "the round trip was skipped: a token can only read", fix))
-    elif site and forbidden:
+        yield warn("round trip", "the round trip was skipped: a token can only read", fix)
+    elif site and not may_send:
         found = "the round trip was skipped: the site does not allow that a record is sent"
-        shown(warn("round trip", found, "ask the site's administrator"))
+        yield warn("round trip", found, "ask the site's administrator")
     elif site:
         own = run_id == DOCTORS_RUN
         announced = await _announced(connect) if own else True
         row = await _trip(receiver, tls, proxy, run_id, site)
         if own and row.result != "fail":
             row = replace(row, found=row.found + await _removed(connect, site, announced=announced))
-        shown(row)
+        yield row
     else:
-        shown(warn("round trip", "the round trip was skipped: it needs the name of a site", "give --site NAME"))
+        yield warn("round trip", "the round trip was skipped: it needs the name of a site", "give --site NAME")
 
 
 async def _address(receiver: str, proxy: str) -> list[Row]:
@@ -291,7 +292,6 @@ async def _removed(connect: Callable[[], Client], site: str, *, announced: bool)
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the sidecar's log messages, which the row repeats."""
-
     logger = logging.getLogger("flarelog")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)

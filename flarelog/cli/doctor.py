@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import click
 
-from flarelog.checks import certificates, site, store, way
+from flarelog.checks import certificates, site, store
 from flarelog.checks.row import Row, fail, warn
+from flarelog.checks.way import way
 from flarelog.cli.options import Access, asks, client_options, output_option, timeout_option
 from flarelog.cli.running import aligned, run, told_at
 from flarelog.errors import FAILED, OK, FlarelogError
@@ -70,73 +71,55 @@ def command(visit: partial[Visit], access: Access, as_json: bool) -> None:
         raise click.UsageError(
             "doctor needs something to check: give --receiver HOST:PORT, --root DIR, --store DIR, or several of them"
         )
-    show = _shown(as_json)
-    failed = False
-
-    def shown(row: Row) -> Row:
-        nonlocal failed
-        row = replace(row, found=told_at(row.found)) if row.result == "fail" else row
-        failed = failed or row.result == "fail"
-        show(row)
-        return row
-
-    run(examine(asked, shown))
-    sys.exit(FAILED if failed else OK)
-
-
-def _shown(as_json: bool) -> Callable[[Row], None]:
     coloured = not as_json and colours("auto", os.environ.get, sys.stdout.isatty())
-    paint = {"ok": 32, "warn": 33, "fail": 31}
 
-    def show(row: Row) -> None:
-        if as_json:
-            click.echo(json.dumps(asdict(row)))
-            return
-        (line,) = aligned([(f"{row.result:<4}", f"{row.check:<12}", legible(row.found))], ())
-        if coloured:
-            line = f"\x1b[{paint[row.result]}m{line[:4]}\x1b[0m{line[4:]}"
-        click.echo(line)
-        if row.fix:
-            click.echo(f"{'':6}{'':12}  fix: {legible(row.fix)}")
+    async def work() -> int:
+        code = OK
+        async for row in examine(asked):
+            if row.result == "fail":
+                row, code = replace(row, found=told_at(row.found)), FAILED
+            click.echo(json.dumps(asdict(row)) if as_json else _text(row, coloured=coloured))
+        return code
 
-    return show
+    sys.exit(run(work()))
 
 
-async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
+def _text(row: Row, *, coloured: bool) -> str:
+    (line,) = aligned([(f"{row.result:<4}", f"{row.check:<12}", legible(row.found))], ())
+    if coloured:
+        paint = {"ok": 32, "warn": 33, "fail": 31}
+        line = f"\x1b[{paint[row.result]}m{line[:4]}\x1b[0m{line[4:]}"
+    return f"{line}\n{'':6}{'':12}  fix: {legible(row.fix)}" if row.fix else line
+
+
+async def examine(visit: Visit) -> AsyncIterator[Row]:
+    """The rows of all checks, each as soon as it is known."""
     try:
         tls = visit.access.tls()
     except FlarelogError as error:
-        shown(fail("tls", str(error), "give --tls-ca, --tls-cert and --tls-key, or --tls-ca and --token-file"))
+        yield fail("tls", str(error), "give --tls-ca, --tls-cert and --tls-key, or --tls-ca and --token-file")
         return
     if tls is not None and tls.cert:
         for row in certificates.own(tls, "server" if visit.store and not visit.receiver else "client"):
-            shown(row)
+            yield row
     if visit.tls_crl:
-        shown(
-            certificates.revoked(tls, visit.tls_crl) if tls is not None else fail("revocations", *certificates.NO_TLS)
-        )
+        yield certificates.revoked(tls, visit.tls_crl) if tls is not None else fail("revocations", *certificates.NO_TLS)
     if not AVAILABLE and (visit.receiver or visit.store):
         found = "Zstandard is missing: logs travel uncompressed, which takes several times the bandwidth"
-        shown(warn("compression", found, "pip install backports.zstd"))
+        yield warn("compression", found, "pip install backports.zstd")
     # A site's policy covers a test record too, wherever the site's logs are.
     forbidden = site.forbidden(visit.site_policy) if visit.root or visit.site else None
     if forbidden is not None:
-        shown(forbidden)
+        yield forbidden
     elif visit.root:
         source = site.source_of(visit.root, visit.include, visit.exclude, visit.site_policy)
         for row in [source] if isinstance(source, Row) else site.under(source):
-            shown(row)
+            yield row
     if receiver := visit.receiver:
-        await way.way(
-            receiver,
-            tls,
-            visit.access.proxy,
-            lambda: visit.access.client(receiver),
-            visit.run,
-            visit.site,
-            shown,
-            forbidden=forbidden is not None,
-        )
+        connect = partial(visit.access.client, receiver)
+        may_send = forbidden is None
+        async for row in way(receiver, tls, visit.access.proxy, connect, visit.run, visit.site, may_send=may_send):
+            yield row
     if visit.store:
         for row in store.store(Path(visit.store)):
-            shown(row)
+            yield row

@@ -24,16 +24,15 @@ from tests.rows import together
 
 
 def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows: list[Row] = []
-
-    def shown(row: Row) -> Row:
-        rows.append(row)
-        return row
-
     visit = doctor.Visit(store=str(tmp_path))
+
+    async def examined() -> list[Row]:
+        return [row async for row in doctor.examine(visit)]
+
+    rows = list[Row]()
     for available in (True, False):
         monkeypatch.setattr(doctor, "AVAILABLE", available)
-        asyncio.run(doctor.examine(visit, shown))
+        rows += asyncio.run(examined())
     assert not [row for row in rows if row.result == "fail"]
     (row,) = [row for row in rows if row.check == "compression"]
     assert (row.result, row.fix) == ("warn", "pip install backports.zstd")
