@@ -293,32 +293,30 @@ def check(path: str, root: click.Context) -> tuple[int, list[Fault]]:
         if not isinstance(table, dict):
             faults += values(document, inside, (name,))[1]
         else:
-            for names, context in _leaves(document, inside, (name,), faults):
+            for names, context in _leaves(document, inside, (name,), table, faults):
                 found, wrong = values(document, context, names)
                 count += len(found)
-                faults += [*wrong, *_refused(document, names, context, found), *_exposed(document, names)]
+                faults += [*wrong, *_refused(document, names, context, found), *_exposed(document, names, found)]
                 faults += _unusable(document, names, found)
     return count, sorted(faults, key=lambda fault: fault.line)
 
 
 def _leaves(
-    document: Document, context: click.Context, names: tuple[str, ...], faults: list[Fault]
+    document: Document, context: click.Context, names: tuple[str, ...], table: Mapping[str, Any], faults: list[Fault]
 ) -> Iterator[tuple[tuple[str, ...], click.Context]]:
-    """The commands that have tables; unknown names are added to *faults*."""
+    """The commands that have tables in *table*, which is that of *names*; unknown names are added to *faults*."""
     group = context.command
     if not isinstance(group, click.Group):
         yield names, context
         return
-    table: Any = document.tables
-    for name in names:
-        table = table[name]
     for name, inner in table.items():
         command = group.get_command(context, name)
         if command is None or not isinstance(inner, dict):
             sentence = f"flarelog {' '.join(names)} has no command {quoted(name)}{meant(name, group.commands)}"
             faults.append(Fault(document.line(names, name), sentence))
         else:
-            yield from _leaves(document, click.Context(command, parent=context, info_name=name), (*names, name), faults)
+            inside = click.Context(command, parent=context, info_name=name)
+            yield from _leaves(document, inside, (*names, name), inner, faults)
 
 
 def _refused(
@@ -475,20 +473,17 @@ def _is_exposed(status: os.stat_result) -> bool:
     return bool(stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037))
 
 
-def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
+def _exposed(document: Document, names: tuple[str, ...], found: Mapping[str, Any]) -> Iterator[Fault]:
     """A fault for each secret of a table that other users may read."""
     from flarelog.proxies import has_password
     from flarelog.security.tokens import is_secret  # tables without secrets skip this import
 
-    table: Any = document.tables
-    for name in names:
-        table = table.get(name, {})
-    if isinstance(table, dict) and has_password(table.get("proxy")) and _is_exposed(os.stat(document.path)):
+    if has_password(found.get("proxy")) and _is_exposed(os.stat(document.path)):
         sentence = f"proxy: its password is readable for others in {legible(document.path)}: chmod 600 the file"
         yield Fault(document.line(names, "proxy"), sentence, value=True)
     for key in SECRETS:
-        path = table.get(key) if isinstance(table, dict) else None
-        if not isinstance(path, str) or not path:  # as if it were not given
+        path = found.get(key.replace("-", "_"))
+        if not path:  # as if it were not given
             continue
         line = document.line(names, key)
         if is_secret(path):
