@@ -10,7 +10,6 @@ from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.run_argument import run_argument
-from flarelog.cli.there import origin
 from flarelog.completeness import completeness, exit_code
 from flarelog.contents import text_of
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidOption
@@ -18,7 +17,6 @@ from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
-from flarelog.viewers.origin import Origin
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
@@ -106,10 +104,6 @@ class Asked:
     pager: bool = False
     count: bool = False
     require_match: bool = False
-
-    def origin(self) -> Origin:
-        """The store or the receiver to read from. Raises InvalidOption, NotFound, NotAllowed."""
-        return origin(self.place)
 
     def selection(self, tail: int | None) -> Selection:
         """The streams to read, and from where. Raises InvalidName, InvalidOption."""

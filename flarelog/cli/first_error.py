@@ -15,6 +15,7 @@ from functools import cache
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines
 from flarelog.cli.running import talk
+from flarelog.cli.there import origin
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND
 from flarelog.lines.line import Line
@@ -48,7 +49,9 @@ def first_error(asked: Asked, chosen: Selection) -> int:
     table = Table()
     keep = None if choice.level else kept(table)
     known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=keep)
-    reading = Reading(asked.origin(), chosen, known, cache(talk), ordered=True)  # talk: once, whichever reading says it
+    reading = Reading(
+        origin(asked.place), chosen, known, cache(talk), ordered=True
+    )  # talk: once, whichever reading says it
     looking = LineSearch(reading, view, around, ranks)
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()

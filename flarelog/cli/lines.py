@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -272,16 +272,10 @@ def zone(text: str) -> tzinfo | None:
         return None
     if text.lower() == "local":
         return datetime.now(UTC).astimezone().tzinfo
-    if text[:1] in ("+", "-"):
-        digits = text[1:].replace(":", "")
-        if digits.isdecimal() and len(digits) in (2, 4) and int(digits[:2]) < 24 and int(digits[2:] or 0) < 60:
-            offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-            return timezone(-offset if text[0] == "-" else offset)
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # its import looks for the machine's zone files
+    from flarelog.lines.zones import zone_of
 
-    try:
-        return ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    if (found := zone_of(text)) is None:
         raise InvalidOption(
             f"{text!r} is not a time zone that this machine knows: give utc, local, Europe/Berlin or +02:00"
-        ) from error
+        )
+    return found

@@ -16,7 +16,7 @@ from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import Pager
 from flarelog.cli.running import end, talk
-from flarelog.cli.there import which
+from flarelog.cli.there import origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.completeness import incomplete_lines, open_line
 from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
@@ -72,7 +72,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         and not (raw or asked.first_error or asked.logs.starts or asked.lines.since)
     ):
         tail = LAST
-    chosen, found = asked.selection(None if tail == -1 else tail), asked.origin()
+    chosen, found = asked.selection(None if tail == -1 else tail), origin(asked.place)
     if raw:
         return _raw(found, chosen, asked)
     if asked.first_error:
