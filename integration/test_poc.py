@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.poc.faults import OF_TLS
 from flarelog.poc.moments import MOMENTS
-from flarelog.poc.options import RATE
+from flarelog.poc.options import OF_TLS, RATE
 from flarelog.poc.writer import LOSS
 from integration.harness.places import PATIENCE, until
 

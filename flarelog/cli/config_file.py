@@ -388,8 +388,8 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.cli.view import codec, siteless
     from flarelog.lines.choose import patterns
     from flarelog.lines.ranks import RankChoice
-    from flarelog.poc.faults import chosen as faults
     from flarelog.poc.options import PocOptions
+    from flarelog.poc.options import chosen as faults
     from flarelog.policy import run_patterns
     from flarelog.quantities import seconds
     from flarelog.receiver.workers import place

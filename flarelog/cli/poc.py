@@ -16,9 +16,8 @@ from flarelog.cli.report import form_of, gathered, utc, written
 from flarelog.cli.running import aligned, checked, run
 from flarelog.errors import FAILED
 from flarelog.poc.answers import RUN
-from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
-from flarelog.poc.options import PocOptions
+from flarelog.poc.options import DEFAULT, FAULTS, OF_TLS, PocOptions, chosen
 from flarelog.poc.simulation import Simulation, workplace
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report.facts import Report

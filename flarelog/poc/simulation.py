@@ -18,11 +18,10 @@ from flarelog.errors import InvalidOption, TimedOut
 from flarelog.model import Code
 from flarelog.poc import disk
 from flarelog.poc.answers import RUN, answers
-from flarelog.poc.faults import FAULTS, PROOF, PROXIED
 from flarelog.poc.intruders import Intruder
 from flarelog.poc.machine import END_TIMEOUT, PATIENCE, Machine
 from flarelog.poc.moments import MOMENTS, ORDERED
-from flarelog.poc.options import PocOptions
+from flarelog.poc.options import FAULTS, PROOF, PROXIED, PocOptions
 from flarelog.poc.proxy import Proxy
 
 LATE = 0.8  # seconds before a late receiver starts

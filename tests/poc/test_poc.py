@@ -17,10 +17,9 @@ from flarelog.errors import GAPS, OK, InvalidOption
 from flarelog.model import Code, Ended, Gap, Generation, Mark, Receipt, StreamId
 from flarelog.poc.answers import ANSWERS, Answers
 from flarelog.poc.certificates import OPERATOR, RECEIVER, Certificates
-from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.intruders import STRANGER, Intruder, intruders
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record
-from flarelog.poc.options import PocOptions
+from flarelog.poc.options import DEFAULT, FAULTS, OF_TLS, PocOptions, chosen
 from flarelog.poc.simulation import Evidence
 from flarelog.poc.writer import Log
 from flarelog.stores.local.store import LocalStore
