@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import Any
 
 from flarelog.late import late
 from flarelog.names import parse_address
@@ -48,33 +47,18 @@ def reason(error: Exception) -> str:
     return "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
 
 
-def addresses(host: str, port: int) -> list[tuple[Any, ...]]:
-    """The addresses of *host*, each as (family, address of the socket), in the system's order and each once.
-
-    Raises OSError and UnicodeError.
-    """
+def addresses(host: str, port: int) -> list[tuple[str, int]]:
+    """The IP addresses of *host* with the *port*, in the system's order and each once. Raises OSError, UnicodeError."""
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((family, where) for family, _, _, _, where in found))
-
-
-def reach(family: int, where: Any, timeout: float) -> socket.socket:
-    """A connection to one address. Raises OSError."""
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.settimeout(timeout)
-    try:
-        made.connect(where)
-    except BaseException:
-        made.close()
-        raise
-    return made
+    return list(dict.fromkeys((str(where[0]), port) for *_, where in found))
 
 
 def _connected(host: str, port: int, end: float) -> socket.socket:
     """A connection to the first address that answers before *end*; each gets a share of the time that is left."""
     found = addresses(host, port)
-    for number, (family, where) in enumerate(found, 1):
+    for number, where in enumerate(found, 1):
         try:
-            return reach(family, where, max(0.01, end - time.monotonic()) / (len(found) - number + 1))
+            return socket.create_connection(where, max(0.01, end - time.monotonic()) / (len(found) - number + 1))
         except OSError:
             if number == len(found):
                 raise

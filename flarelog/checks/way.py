@@ -17,7 +17,7 @@ from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.delivery.sending import WAITS
-from flarelog.dial import addresses, dial, reach, reason
+from flarelog.dial import addresses, dial, reason
 from flarelog.errors import CannotConnect, FlarelogError, InUse, InvalidName, NotAllowed, NotAReceiver, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.names import DOCTORS_LOG, DOCTORS_RUN, is_loopback, parse_address, receiver_address, run_name, site_name
@@ -94,9 +94,9 @@ async def _address(receiver: str, proxy: str) -> list[Row]:
     except (OSError, TimeoutError, UnicodeError) as error:
         fix = "check the name, /etc/resolv.conf and /etc/hosts, or give the receiver's IP address"
         return [*rows, fail("address", f"{name} cannot be resolved: {reason(error)}{way.instead(receiver)}", fix)]
-    shown = [str(where[0]) for _, where in found]
+    shown = [ip for ip, _ in found]
     rows.append(ok("address", f"{receiver} resolves to {', '.join(shown[:4])}" if [name] != shown else receiver))
-    tried = await asyncio.gather(*(asyncio.to_thread(_tried, *one) for one in found))
+    tried = await asyncio.gather(*(asyncio.to_thread(_tried, one) for one in found))
     return [*rows, _connection(receiver, way, dict(zip(shown, tried, strict=True)))]
 
 
@@ -111,11 +111,11 @@ def _through(receiver: str, way: Route, proxy: Proxy) -> Row:
         return fail("proxy", f"no connection to {way.to(receiver)}: {error}", way.instead(receiver)[2:])
 
 
-def _tried(family: int, where: object) -> float | Exception:
+def _tried(where: tuple[str, int]) -> float | Exception:
     """The seconds that a connection to one address takes, or why there is none."""
     began = time.monotonic()
     try:
-        with reach(family, where, CONNECTS):
+        with socket.create_connection(where, CONNECTS):
             return time.monotonic() - began
     except OSError as error:
         return error
