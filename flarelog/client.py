@@ -153,11 +153,7 @@ class Client:
         workers that hang, and log that. *so_far*: awaited again and again with the streams listed so far; the next
         page waits for it. Raises CannotConnect, NotAllowed.
         """
-        left_out = ""
-
-        def missing(workers: str) -> None:
-            nonlocal left_out
-            left_out = workers
+        left_out: list[str] = []  # by each attempt
 
         def heard() -> None:
             self._waited = self._answered = True
@@ -170,12 +166,12 @@ class Client:
                 within=within,
                 unstored=unstored,
                 heard=heard,
-                missing=missing if some else None,
+                missing=left_out.append if some else None,
                 so_far=so_far,
             )
         )
         if left_out:
-            log.warning("worker %s of %s does not answer: its sites are missing here", left_out, self.address)
+            log.warning("worker %s of %s does not answer: its sites are missing here", left_out[-1], self.address)
         return found
 
     def find(
