@@ -294,16 +294,13 @@ def _grant(where: str, said: dict[str, object]) -> Grant:
         raise InvalidOption(
             f'{where} grants to no caller; add one of {", ".join(_SELECTORS)}, which may be a pattern like "*"'
         )
-    for key in (*_SELECTORS, "runs"):
-        try:
-            check(strings(where, key, said[key]) if key in said else ())
-        except InvalidOption as error:
-            raise InvalidOption(f"{where}: {error}") from error
-    return Grant(
-        roles[0],
-        run_patterns(strings(where, "runs", said["runs"]), where) if "runs" in said else ("*",),
-        **{key: strings(where, key, said[key]) for key in _SELECTORS if key in said},
-    )
+    named = {key: strings(where, key, said[key]) for key in (*_SELECTORS, "runs") if key in said}
+    try:
+        check(pattern for patterns in named.values() for pattern in patterns)
+    except InvalidOption as error:
+        raise InvalidOption(f"{where}: {error}") from error
+    run_patterns(named.get("runs", ()), where)
+    return Grant(roles[0], **named)
 
 
 def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
