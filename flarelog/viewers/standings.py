@@ -58,7 +58,7 @@ _ORDER = {stands: place for place, stands in enumerate(Stands)}
 _OF_PHASE = {phase: Stands.CLOSED if phase is Phase.ENDED else Stands(phase.value) for phase in Phase}
 CALM = frozenset(WORST[_ORDER[Stands.LIVE] :])
 _LASTING = frozenset((*WORST[: _ORDER[Stands.SILENT]], Stands.COMPLETE))  # whatever the receiver sees now
-_WITH_REASON = frozenset(
+WITH_REASON = frozenset(
     (Stands.UNREAD, Stands.UNSTORED, Stands.PAUSED, Stands.HUNG, Stands.GONE, Stands.BUSY, Stands.WAITING, Stands.IDLE)
 )
 
@@ -123,7 +123,7 @@ def _age(stands: Stands, phases: _Phases) -> float | None:
 
 
 def _reason(stands: Stands, one: Standing) -> str:
-    return NO_RECEIPT if stands is Stands.CLOSED else legible(one.why) if stands in _WITH_REASON else ""
+    return NO_RECEIPT if stands is Stands.CLOSED else legible(one.why) if stands in WITH_REASON else ""
 
 
 def of_site(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> SiteStanding:

@@ -16,7 +16,7 @@ from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
-from flarelog.viewers.standings import CALM, WORST, SiteStanding, Stands
+from flarelog.viewers.standings import CALM, WITH_REASON, WORST, SiteStanding, Stands
 
 NAMED = 3  # sites of each kind that the verdict names
 REASON = 240  # characters: the names of a run and a site, and the option that helps, which ends the sentence
@@ -230,11 +230,8 @@ def sized(count: int) -> str:
     """Bytes as people compare them; exact below a million."""
     if count < 1_000_000:
         return f"{count:,} B"
-    for unit in ("MB", "GB", "TB"):
-        count_ = count / {"MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
-        if count_ < 1000 or unit == "TB":
-            return f"{count_:,.1f} {unit}"
-    return f"{count:,} B"
+    power = 2 if count < 10**9 else 3 if count < 10**12 else 4
+    return f"{count / 1000**power:,.1f} {'KMGT'[power - 1]}B"
 
 
 def placed(
@@ -252,17 +249,15 @@ def placed(
     latest = lane.now if lane is not None and not lane.over else None
     # A killed receiver recorded no end.
     what = now.stands.value if live and not (lane is not None and lane.over) else latest.what if latest else ""
-    for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
-        if what != stands.value:
-            continue
-        if lane is not None and latest is not None and latest.what == what:
-            same = [one.begin for one in lane.stretches if one.what == latest.what and one.end >= latest.begin]
-            begin = min((latest.begin, *same))
-            earlier = [one for one in lane.stretches if one.what == Stands.SILENT.value]
-            if stands is Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
-                return Stands.SILENT, earlier[-1].begin, latest.why
-            return stands, begin, latest.why
-        return stands, 0, now.why
-    if over or (lane is not None and lane.over) or what == Stands.CLOSED.value:
+    if what in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
+        if lane is None or latest is None or latest.what != what:
+            return now.stands, 0, now.why
+        same = [one.begin for one in lane.stretches if one.what == what and one.end >= latest.begin]
+        begin = min((latest.begin, *same))
+        earlier = [one for one in lane.stretches if one.what == Stands.SILENT]
+        if what == Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
+            return Stands.SILENT, earlier[-1].begin, latest.why
+        return Stands(what), begin, latest.why
+    if over or (lane is not None and lane.over) or what == Stands.CLOSED:
         return Stands.CLOSED, 0, ""
-    return (now.stands, 0, now.detail) if live else (Stands.OPEN, 0, "")
+    return (now.stands, 0, now.detail if now.stands in WITH_REASON else "") if live else (Stands.OPEN, 0, "")

@@ -42,10 +42,6 @@ ICONS = {
 }
 
 
-_SINCE = frozenset((*(Stands.SILENT, Stands.LOST, Stands.PAUSED, Stands.HUNG, Stands.GONE),
-                    *(Stands.BUSY, Stands.WAITING, Stands.IDLE)))  # fmt: skip
-
-
 @frozen
 class Room:
     """How much a report shows of the parts that grow with its run."""
@@ -262,26 +258,31 @@ def _rounds(report: Report, room: Room) -> Iterator[Safe]:
         return
     yield tag("h2", "Rounds", id="rounds")
     yield tag("p", f"{report.rounds_said()}.")
+    heads = (("Round", None), ("Began (UTC)", None), ("Took", "n"), ("Slowest site", None), ("Its result after", "n"))
     rows = [
-        tag(
-            "tr",
-            tag("th", one.name, scope="row"),
-            tag("td", report.clock(one.begin, seconds=True)),
-            tag("td", duration(one.end - one.begin) if one.end else "-", class_="n"),
-            tag("td", one.slowest or "-"),
-            tag("td", duration(one.waited) if one.slowest else "-", class_="n"),
+        (
+            *(one.name, report.clock(one.begin, seconds=True), duration(one.end - one.begin) if one.end else "-"),
+            *((one.slowest, duration(one.waited)) if one.slowest else ("-", "-")),
         )
         for one in report.rounds[: room.rounds]
     ]
-    head = _heads(("Round", ""), ("Began (UTC)", ""), ("Took", "n"), ("Slowest site", ""), ("Its result after", "n"))
-    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="wide", tabindex="0")
-    if len(rows) > 10:
-        table = tag("details", tag("summary", f"All {len(report.rounds):,} rounds"), table)
-    yield table
+    table = _table(heads, tag("tbody", *(_row(heads, row) for row in rows)))
+    yield tag("details", tag("summary", f"All {len(report.rounds):,} rounds"), table) if len(rows) > 10 else table
 
 
-def _heads(*heads: tuple[str, str]) -> Safe:
-    return tag("thead", tag("tr", *(tag("th", name, scope="col", class_=kind or None) for name, kind in heads)))
+_Heads = Sequence[tuple[str, str | None]]
+"""The names of columns, and the classes of their cells."""
+
+
+def _table(heads: _Heads, *bodies: Safe) -> Safe:
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col", class_=kind) for name, kind in heads)))
+    return tag("div", tag("table", head, *bodies), class_="wide", tabindex="0")
+
+
+def _row(heads: _Heads, row: Sequence[str]) -> Safe:
+    """A row whose first cell names it."""
+    cells = (tag("td", cell, class_=kind) for cell, (_, kind) in zip(row[1:], heads[1:], strict=True))
+    return tag("tr", tag("th", row[0], scope="row"), *cells)
 
 
 def words(report: Report, one: SiteFacts) -> str:
@@ -293,46 +294,42 @@ def words(report: Report, one: SiteFacts) -> str:
             return f"{lost} lost{f'; {one.unseen}' if one.unseen else ''}{rest}"
         case Stands.UNSEEN:
             return one.unseen
-    if one.stands not in _SINCE:
-        return ""
     return ": ".join(filter(None, (f"from {report.clock(one.since)}" if one.since else "", one.why)))
+
+
+_COLUMNS: dict[str, Callable[[SiteFacts], str]] = {
+    "Bytes": lambda one: f"{one.bytes:,}",
+    "Lines": lambda one: "-" if one.lines is None else f"{one.lines:,}",
+    "Logs": lambda one: f"{one.logs:,}",
+    "Generations": lambda one: f"{one.generations:,}",
+    "Gaps": lambda one: f"{one.gaps:,}",
+    "Masked bytes": lambda one: "-" if one.masked is None else f"{one.masked:,}",
+    "Digests agreed": lambda one: f"{one.agreed} of {one.logs}",
+    "Ranks": lambda one: ranks_said(one.ranks),
+    "Clock": lambda one: ahead(one.ahead) if one.ahead else "-",
+}
+_RARE = ("Lines", "Masked bytes", "Ranks", "Clock")  # columns that are shown where a site has something in them
 
 
 def _sites(report: Report, room: Room) -> Iterator[Safe]:
     yield tag("h2", "Sites", id="sites")
-    lines = any(one.lines is not None for one in report.sites)
-    ranks, masked = any(one.ranks for one in report.sites), any(one.masked is not None for one in report.sites)
-    clocks = any(one.ahead for one in report.sites)
-    heads = [("Site", ""), ("Standing", ""), ("Bytes", "n"), *([("Lines", "n")] if lines else []), ("Logs", "n")]
-    heads += [
-        ("Generations", "n"),
-        ("Gaps", "n"),
-        *([("Masked bytes", "n")] if masked else []),
-        ("Digests agreed", "n"),
-    ]
-    heads += [*([("Ranks", "")] if ranks else []), *([("Clock", "n")] if clocks else [])]
+    kinds = {
+        name: None if name == "Ranks" else "n"
+        for name, cell in _COLUMNS.items()
+        if name not in _RARE or any(cell(one) != "-" for one in report.sites)
+    }
+    heads = [("Site", None), ("Standing", None), *kinds.items()]
     bodies = []
     for one in worst_first(report)[: room.rows]:
         more = words(report, one)
         badge = tag("span", f"{ICONS[one.stands]} {one.stands}", class_=f"tag t-{one.stands.split()[0]}")
-        cells = [
-            tag("th", one.site, scope="row"),
-            tag("td", badge, f" {more}" if more else "", class_="w" if more else None),
-        ]
-        cells.append(tag("td", f"{one.bytes:,}", class_="n"))
-        if lines:
-            cells.append(tag("td", "-" if one.lines is None else f"{one.lines:,}", class_="n"))
-        numbers = [f"{one.logs:,}", f"{one.generations:,}", f"{one.gaps:,}"]
-        numbers += ["-" if one.masked is None else f"{one.masked:,}"] if masked else []
-        numbers.append(f"{one.agreed} of {one.logs}")
-        cells += [tag("td", number, class_="n") for number in numbers]
-        cells += [tag("td", ranks_said(one.ranks))] if ranks else []
-        cells += [tag("td", ahead(one.ahead) if one.ahead else "-", class_="n")] if clocks else []
-        body = [tag("tr", *cells)]
+        standing = tag("td", badge, f" {more}" if more else "", class_="w" if more else None)
+        cells = (tag("td", _COLUMNS[name](one), class_=kind) for name, kind in kinds.items())
+        body = [tag("tr", tag("th", one.site, scope="row"), standing, *cells)]
         if room.lines and (said := list(_below(one))):
             body.append(tag("tr", tag("td", *said, class_="x", colspan=len(heads))))
         bodies.append(tag("tbody", *body, id=f"s-{anchor(one.site)}"))
-    yield tag("div", tag("table", _heads(*heads), *bodies), class_="wide", tabindex="0")
+    yield _table(heads, *bodies)
 
 
 def machines(report: Report, room: Room) -> list[tuple[str, ...]]:
@@ -348,10 +345,8 @@ def _machines(report: Report, room: Room) -> Iterator[Safe]:
         return
     yield tag("h2", "Machines at their worst", id="machines")
     yield tag("p", "The highest use and the least room of any minute, as each site's sidecar told it.", class_="dim")
-    head = _heads(*((name.capitalize(), "" if name == "SITE" else "n") for name in rows[0]))
-    body = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell, class_="n") for cell in row[1:]))
-            for row in rows[1:]]  # fmt: skip
-    yield tag("div", tag("table", head, tag("tbody", *body)), class_="wide", tabindex="0")
+    heads = [(name.capitalize(), None if name == "SITE" else "n") for name in rows[0]]
+    yield _table(heads, tag("tbody", *(_row(heads, row) for row in rows[1:])))
 
 
 def _below(one: SiteFacts) -> Iterator[Safe]:
@@ -394,8 +389,8 @@ def _findings(report: Report, room: Room) -> Iterator[Safe]:
         )
         for each in report.findings[: room.findings]
     ]
-    head = _heads(("Role", ""), ("Time (UTC)", ""), ("Where", ""), ("Finding", ""), ("Line", ""))
-    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="wide", tabindex="0")
+    heads = [(name, None) for name in ("Role", "Time (UTC)", "Where", "Finding", "Line")]
+    table = _table(heads, tag("tbody", *rows))
     yield tag("details", tag("summary", "All findings, the earliest first"), table) if len(rows) > 12 else table
 
 
