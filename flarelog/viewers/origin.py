@@ -34,7 +34,22 @@ Counts = Counted | Buffer
 """A count, or bytes for the caller to count."""
 
 
-class Origin(Protocol):
+class Readable(Protocol):
+    """Where the bytes of streams come from."""
+
+    def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        """Bytes of *stream* from *start* on, and marks from number *first_mark* on, each before the bytes behind it.
+
+        With *follow* until the stream is sealed. With *stop* only bytes before that offset. With *sieve* lines are left
+        out: a piece may begin behind the end of the one before, and be empty.
+
+        Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        """
+
+
+class Origin(Readable, Protocol):
     """Where streams come from. Use as an asynchronous context manager."""
 
     name: str
@@ -84,25 +99,14 @@ class Origin(Protocol):
         Raises CannotConnect, NotAllowed.
         """
 
-    def find(
-        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
-    ) -> AsyncGenerator[Found, None]:
-        """Bytes of *stream* from *start* on, and marks from number *first_mark* on, each before the bytes behind it.
-
-        With *follow* until the stream is sealed. With *stop* only bytes before that offset. With *sieve* lines are left
-        out: a piece may begin behind the end of the one before, and be empty.
-
-        Raises NotFound, NotAllowed, CannotConnect, Unavailable.
-        """
-
     def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> AsyncGenerator[tuple[int, Counts], None]:
         """The counts of *stream* from *start*, where its digest is *digest*, to *stop*, or its bytes, each with its
         offset. Raises as ``find``.
         """
 
 
-async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> bytes:
-    """The bytes of *stream* from *begin* to *end*, as many as there are."""
+async def gathered(origin: Readable, stream: StreamId, begin: int, end: int) -> bytes:
+    """The bytes of *stream* from *begin* to *end*, as many as there are. Raises as ``Origin.find``."""
     if end <= begin:
         return b""
     found = bytearray()

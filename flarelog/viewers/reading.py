@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from flarelog.errors import FlarelogError, NotFound, Unreadable
 from flarelog.lines.merge import LivePlaces, Places, StoredPlaces
 from flarelog.lines.times import LOOKED, SECOND
-from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
+from flarelog.model import Buffer, Mark, StreamId, StreamInfo
 from flarelog.records import ordered
 from flarelog.render.container import may_be_records
 from flarelog.repeats import is_copy_name, left_out
@@ -25,12 +25,12 @@ from flarelog.values import changed
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.ends import TAIL_MORE, is_sure
 from flarelog.viewers.flow import Bytes, Flow, Item, View
-from flarelog.viewers.origin import Origin
+from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.retry import Retry
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
-    from flarelog.lines.zones import Spoken, Stamps
+    from flarelog.lines.zones import Spoken
     from flarelog.render.past import Past
 
 HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left out
@@ -351,7 +351,7 @@ class Reading:
         first = -1  # the newline before these lines
         while begin > max(0, end - TAIL_MOST) and wanted:
             behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
-            found = await self._bytes(stream, begin, behind)
+            found = await gathered(self.retry, stream, begin, behind)
             parts.append(found)
             at = len(found)
             while wanted and (at := found.rfind(b"\n", 0, at)) >= 0:
@@ -360,20 +360,12 @@ class Reading:
         start = 0 if wanted and not begin else max(begin, first + 1)
         return start, data[start - begin :]
 
-    async def _bytes(self, stream: StreamId, begin: int, end: int) -> bytes:
-        found = bytearray()
-        async with contextlib.aclosing(self.retry.find(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
-            async for _, what in pieces:
-                found += what if isinstance(what, Buffer) else b""
-        return bytes(found[: end - begin])
-
     async def pieces(
         self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[object]] | None = None
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """The pieces of a stream behind the received offset, with *follow* until the stream is sealed; lines that
         cannot match are left out. *looked* returns when all were shown; without it the caller shows each at once.
         """
-        stamps = each.flow.stamps
         while True:
             sieve = self._sieve if each.flow.plain else None
             # The log's first lines tell whether a container runtime wrote it; such a log needs all its lines.
@@ -386,20 +378,21 @@ class Reading:
                         yield number, what
                         continue
                     for piece in [(number, what)] if past is None else past.feed(number, bytes(what)):
-                        if stamps is not None:
-                            await self._recall(each, stamps, *piece)
+                        await self._recall(each, *piece)
                         yield piece
             for piece in past.close() if past is not None else ():
-                if stamps is not None:
-                    await self._recall(each, stamps, *piece)
+                await self._recall(each, *piece)
                 yield piece
             if not stop or each.received < stop:
                 return
             if looked is not None:
                 await looked()
 
-    async def _recall(self, each: Stream, stamps: Stamps, offset: int, data: Buffer) -> None:
-        """Tell *stamps* the last time before *data*, where lines before it were left out and the hour is ambiguous."""
+    async def _recall(self, each: Stream, offset: int, data: Buffer) -> None:
+        """Give the stamps the last time before *data*, if lines before it were left out and the hour is ambiguous."""
+        stamps = each.flow.stamps
+        if stamps is None:
+            return
         each.doubted = each.doubted or offset > each.timed
         each.timed = max(each.timed, offset + len(data))
         doubt = stamps.in_doubt(offset, bytes(data)) if each.doubted else None
@@ -413,7 +406,7 @@ class Reading:
         looking = spoken(stamps, offset, each.spoken)
         begin, end = next(looking)
         while each.spoken[0] != offset:
-            found = await self._bytes(each.info.stream, begin, end) if begin < end else b""
+            found = await gathered(self.retry, each.info.stream, begin, end)
             await asyncio.sleep(0)  # the search may take long: others get a turn
             try:
                 begin, end = looking.send(found)
