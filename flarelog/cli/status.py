@@ -34,6 +34,7 @@ from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers import health
 from flarelog.viewers.standings import (
+    Leads,
     Troubles,
     ahead,
     called,
@@ -171,32 +172,23 @@ class _Asked:
     wide: bool = False
     columns: int | None = None  # of the terminal
     place: tuple[str, ...] = ()  # as options
-    urls: LogUrls | None = None
+    urls: LogUrls = LogUrls()
 
     def lines(self, look: Found) -> list[str]:
         found, state, troubles, earliest, _ = look
-        now = int(time.time() * 1000)
+        leads = Leads(self.place, self.urls, int(time.time() * 1000))
         if self.as_json:
-            records = (
-                status_record(
-                    info,
-                    self.quiet_after,
-                    place=self.place,
-                    urls=self.urls,
-                    now=now,
-                    found=troubles.get(info.stream, ()) if troubles is not None else None,
-                )
-                for info in found
-            )
             import json  # a table needs none
 
+            known = {info.stream: troubles.get(info.stream, ()) for info in found} if troubles is not None else {}
+            records = (status_record(info, self.quiet_after, leads, known.get(info.stream)) for info in found)
             return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
         head = f"{shown(self.run)} {state}: {head}" if state else head
         return [
             head,
             *fitting(self._table(found, troubles or {}), self.columns),
-            *reason_lines(found, self.quiet_after, place=self.place, urls=self.urls, now=now),
+            *reason_lines(found, self.quiet_after, leads),
             *exit_lines(found),
             *trouble_lines(self.run, troubles or {}, earliest, self.place),
             *health.warnings(found),

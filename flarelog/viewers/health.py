@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -48,16 +48,10 @@ def table(infos: Iterable[StreamInfo]) -> list[tuple[str, ...]]:
     return _filled([HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))])
 
 
-def record(info: StreamInfo) -> dict[str, Any] | None:
-    """The known figures of *info*'s health, for programs; None where there is none."""
-    health = info.state.health if info.state is not None else None
+def figures(health: Health | None) -> dict[str, Any] | None:
+    """The known figures of *health*, by name, for programs; None without it."""
     if health is None:
         return None
-    return figures(health)
-
-
-def figures(health: Health) -> dict[str, Any]:
-    """The known figures of *health*, by name."""
     values = {one.name: getattr(health, one.name) for one in fields(health)}
     return {name: value for name, value in values.items() if value not in (None, ())}
 
@@ -121,34 +115,38 @@ def few_missing(infos: Collection[StreamInfo]) -> list[str]:
     """The first of ``incomplete_lines``, ``unstored_sentences``, ``unread`` and ``unknown_ends``, and how many more
     there are.
     """
-    found, ends, refused = _named(infos), unknown_ends(infos), unstored_sentences(infos)
-    more, others, unnamed = len(found) - FEW, len(ends) - FEW, _unnamed(infos)
+    found, unnamed = _named(infos), _unnamed(infos)
     rest = unreadable(map(_kept, unnamed), infos)
-    if more > 0:
+    if (more := len(found) - FEW) > 0:
         every = more + sum(info.count for info in unnamed)
         them = f"{more:,} of them" if unnamed else "them"
         rest = [f"{several(every, 'more file')} cannot be read: flarelog status names {them}"]
     return [
         *few_incomplete(infos),
-        *refused[:FEW],
-        *(["nothing is stored of more logs: flarelog status names them"] if len(refused) > FEW else []),
+        *_few(unstored_sentences(infos), lambda _: "nothing is stored of more logs: flarelog status names them"),
         *found[:FEW],
         *rest,
-        *ends[:FEW],
-        *([_more_ends(others)] if others > 0 else []),
+        *_few(unknown_ends(infos), _more_ends),
     ]
 
 
 def few_incomplete(infos: Iterable[StreamInfo]) -> list[str]:
     """The first of ``incomplete_lines``, and how many more there are."""
-    lines = incomplete_lines(infos)
-    more = len(lines) - FEW
-    rest = f"{INCOMPLETE}: {several(more, 'more log')}: flarelog streams names {'it' if more == 1 else 'them'}"
-    return [*lines[:FEW], rest] if more > 0 else lines
+    return _few(incomplete_lines(infos), _more_logs)
 
 
-def _more_ends(others: int) -> str:
-    what = "the end of 1 more command is" if others == 1 else f"the ends of {others:,} more commands are"
+def _few(sentences: list[str], rest: Callable[[int], str]) -> list[str]:
+    """The first of *sentences*, and the *rest*, by their number."""
+    more = len(sentences) - FEW
+    return [*sentences[:FEW], rest(more)] if more > 0 else sentences
+
+
+def _more_logs(more: int) -> str:
+    return f"{INCOMPLETE}: {several(more, 'more log')}: flarelog streams names {'it' if more == 1 else 'them'}"
+
+
+def _more_ends(more: int) -> str:
+    what = "the end of 1 more command is" if more == 1 else f"the ends of {more:,} more commands are"
     return f"{what} not known: flarelog status names them"
 
 

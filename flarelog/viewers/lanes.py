@@ -106,7 +106,7 @@ def lanes_record(lanes: Lanes, rounds: Iterable[tuple[int, str]] = ()) -> dict[s
                 "density": lane.density,
                 "states": [list(stretch) for stretch in lane.stretches],
                 "marks": [list(sign) for sign in lane.signs],
-                "health": figures(lane.worst) if lane.worst is not None else None,
+                "health": figures(lane.worst),
             }
             for lane in lanes.lanes
         ],

@@ -230,18 +230,32 @@ _NAMED = 3  # logs that the line of a reason names
 _EXPLAINED = (Phase.HUNG, Phase.GONE, Phase.WAITING, Phase.IDLE)
 
 
+@frozen
+class Leads:
+    """The ways to see a log that is missing in a table."""
+
+    place: tuple[str, ...] = ()  # the options that lead a command to the logs
+    urls: LogUrls = LogUrls()  # of an operator's own log system
+    now: int = 0  # milliseconds since 1970
+
+    def command(self, infos: Sequence[StreamInfo]) -> str:
+        """The command that shows all of *infos*, of one run, and little else."""
+        first, sites = infos[0].stream, {info.stream.site for info in infos}
+        return look(first.run, first.site if len(sites) == 1 else "", first.log if len(infos) == 1 else "", self.place)
+
+    def url(self, info: StreamInfo) -> str:
+        if not self.urls:
+            return ""
+        return self.urls.url(info.stream, info.committed, begun=info.begun, ended=info.ended, now=self.now)
+
+
 def reason_lines(
-    found: Iterable[StreamInfo],
-    quiet_after: float = QUIET_AFTER,
-    *,
-    place: Sequence[str] = (),
-    urls: LogUrls | None = None,
-    now: int = 0,
+    found: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER, leads: Leads | None = None
 ) -> list[str]:
     """A line for each reason why streams are hung, gone, waiting, idle or missing, with their names. For missing ones
-    the line shows how to see them: by the operator's URL of the first, if there is one, otherwise by a command that
-    reads from *place*. *now*: milliseconds since 1970.
+    the line shows how to see them: by the URL of the first, if there is one, otherwise by a command.
     """
+    leads = leads or Leads()
     said: dict[tuple[str, Phase, Reason], list[StreamInfo]] = {}
     for info in found:
         one = standing(info, quiet_after)
@@ -255,9 +269,7 @@ def reason_lines(
     for (run, phase, why), infos in said.items():
         names = [str(info.stream) for info in infos]
         named = some(names, _NAMED)
-        how = ""
-        if run:
-            how = f"; see {_url(infos[0], urls, now) or _command(infos, place)}"
+        how = f"; see {leads.url(infos[0]) or leads.command(infos)}" if run else ""
         lines.append(f"{phase}: {whose(why, infos, named)}{how}")
     return lines
 
@@ -296,29 +308,10 @@ def trouble_record(found: Sequence[Finding] | None) -> dict[str, object] | None:
     }
 
 
-def _command(infos: Sequence[StreamInfo], place: Sequence[str]) -> str:
-    """The command that shows all of *infos*, of one run, and little else."""
-    first, sites = infos[0].stream, {info.stream.site for info in infos}
-    return look(first.run, first.site if len(sites) == 1 else "", first.log if len(infos) == 1 else "", place)
-
-
-def _url(info: StreamInfo, urls: LogUrls | None, now: int) -> str:
-    if urls is None:
-        return ""
-    return urls.url(info.stream, info.committed, begun=info.begun, ended=info.ended, now=now)
-
-
 def status_record(
-    info: StreamInfo,
-    quiet_after: float = QUIET_AFTER,
-    *,
-    place: Sequence[str] = (),
-    urls: LogUrls | None = None,
-    now: int = 0,
-    found: Sequence[Finding] | None = None,
+    info: StreamInfo, quiet_after: float, leads: Leads, found: Sequence[Finding] | None
 ) -> dict[str, object]:
-    """*info* as ``flarelog status -o json`` shows it; *found*: its findings, None: it was not searched; the rest as of
-    ``reason_lines``."""
+    """*info* as ``flarelog status -o json`` shows it; *found*: its findings, None: it was not searched."""
     one, state = standing(info, quiet_after), info.state or State()
     away = missing(one)
     return {
@@ -336,9 +329,9 @@ def status_record(
         "last_byte_seconds": state.grown if info.committed else None,
         "last_heard_seconds": state.heard,
         "clock_ahead_seconds": state.skew,
-        "health": health.record(info),
+        "health": health.figures(state.health),
         "exit": exit_record(info.exits[-1]) if info.exits else None,
         "findings": trouble_record(found),
-        "missing": {"why": away, "command": None if info.unstored else _command([info], place)} if away else None,
-        "url": (not info.unstored and _url(info, urls, now)) or None,
+        "missing": {"why": away, "command": None if info.unstored else leads.command([info])} if away else None,
+        "url": (not info.unstored and leads.url(info)) or None,
     }

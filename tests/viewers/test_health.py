@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.model import OTHERS, Health, State, StreamId, StreamInfo, unnamed
-from flarelog.viewers.health import few_missing, record, table, unread, warnings
+from flarelog.viewers.health import few_missing, figures, table, unread, warnings
 from tests.rows import together
 
 GIB = 1 << 30
@@ -39,8 +39,8 @@ def test_what_no_site_told_has_no_column() -> None:
 
 
 def test_programs_get_what_is_visible() -> None:
-    assert record(of(Health(memory=5, load=0.0))) == {"memory": 5, "load": 0.0}
-    assert record(of(None)) is None
+    assert figures(Health(memory=5, load=0.0)) == {"memory": 5, "load": 0.0}
+    assert figures(None) is None
 
 
 def test_a_sentence_says_what_runs_out() -> None:
