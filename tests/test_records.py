@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from flarelog.model import StreamId, StreamInfo
+from flarelog.receiver.phases import QUIET_AFTER
 from flarelog.records import unstored_sentences
-from flarelog.viewers.standings import reason_lines
+from flarelog.viewers.standings import Leads, reason_lines
 
 
 def unstored(log: str, why: str) -> StreamInfo:
@@ -53,4 +54,4 @@ NAMED = "run-1/s1/a/b.log cannot be stored: a part of its name is a log"
 )
 def test_why_nothing_is_stored_names_each_log_once(infos: list[StreamInfo], sentence: str, line: str) -> None:
     assert unstored_sentences(infos) == [sentence]
-    assert reason_lines(infos) == [line]
+    assert reason_lines(infos, QUIET_AFTER, Leads()) == [line]

@@ -106,7 +106,7 @@ def made(report: Report, form: str) -> bytes:
     elif form == "md":
         from flarelog.viewers.report.markdown import markdown as write
     else:
-        from flarelog.viewers.report.picture import picture as write
+        from flarelog.viewers.report.page import picture as write
     return write(report).encode()
 
 

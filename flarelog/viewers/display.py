@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidOption
@@ -15,7 +16,6 @@ from flarelog.text import some
 from flarelog.viewers.console import Console, Label
 from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.pipe import Pipe
-from flarelog.viewers.prefixes import prefixes
 
 if TYPE_CHECKING:  # only a display with notes needs it
     from flarelog.viewers.noting import Noting
@@ -136,3 +136,23 @@ class BytesDisplay(Display):
 
     async def drain(self) -> None:
         await self.pipe.drain()
+
+
+def prefixes(streams: Iterable[StreamId]) -> dict[StreamId, str]:
+    """A unique name for each of *streams*: SITE/LOG without the parts at its beginning and its end that all of them
+    share. A single stream keeps its whole name.
+    """
+    streams = list(streams)
+    alike = len({(stream.site, stream.name) for stream in streams}) < len(set(streams))  # unprintable characters differ
+    names = {stream: f"{stream.site}/{stream.log if alike else stream.name}".split("/") for stream in streams}
+    if len(names) < 2:
+        return {stream: "/".join(parts) for stream, parts in names.items()}
+    room = min(map(len, names.values())) - 1  # each name keeps a part
+    begin = min(room, _shared(names.values()))
+    end = min(room - begin, _shared(parts[::-1] for parts in names.values()))
+    return {stream: "/".join(parts[begin : len(parts) - end]) for stream, parts in names.items()}
+
+
+def _shared(names: Iterable[list[str]]) -> int:
+    """The number of parts at the beginning that all *names* share."""
+    return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*names, strict=False)))

@@ -249,13 +249,10 @@ class Leads:
         return self.urls.url(info.stream, info.committed, begun=info.begun, ended=info.ended, now=self.now)
 
 
-def reason_lines(
-    found: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER, leads: Leads | None = None
-) -> list[str]:
+def reason_lines(found: Iterable[StreamInfo], quiet_after: float, leads: Leads) -> list[str]:
     """A line for each reason why streams are hung, gone, waiting, idle or missing, with their names. For missing ones
     the line shows how to see them: by the URL of the first, if there is one, otherwise by a command.
     """
-    leads = leads or Leads()
     said: dict[tuple[str, Phase, Reason], list[StreamInfo]] = {}
     for info in found:
         one = standing(info, quiet_after)

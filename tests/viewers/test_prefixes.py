@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from flarelog.lines.sgr import plain
 from flarelog.model import StreamId
 from flarelog.viewers.console import Console, ConsoleOptions
-from flarelog.viewers.display import ConsoleDisplay
+from flarelog.viewers.display import ConsoleDisplay, prefixes
 from flarelog.viewers.pipe import Pipe
-from flarelog.viewers.prefixes import prefixes
 from tests.rows import together
 
 

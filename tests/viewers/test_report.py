@@ -40,8 +40,7 @@ from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, dura
 from flarelog.viewers.report.gather import gather
 from flarelog.viewers.report.markdown import markdown
 from flarelog.viewers.report.markup import anchor, tag, text
-from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
-from flarelog.viewers.report.picture import picture
+from flarelog.viewers.report.page import LARGE, SMALL, page, picture, ranks_said
 from flarelog.viewers.rounds import Round
 from flarelog.viewers.standings import SiteStanding, Stands
 from tests.hostile_text import HOSTILE

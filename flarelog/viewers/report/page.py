@@ -18,9 +18,10 @@ from flarelog.values import frozen
 from flarelog.version import __version__
 from flarelog.viewers.health import table_of
 from flarelog.viewers.lanes import Lane
-from flarelog.viewers.report import drawing, style
+from flarelog.viewers.report import drawing
 from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.markup import Safe, anchor, tag, text
+from flarelog.viewers.report.style import sheet
 from flarelog.viewers.standings import WORST, Stands, ahead
 
 FEW = 50  # sites: a report of more may have LARGE bytes instead of SMALL
@@ -126,8 +127,20 @@ def page(report: Report) -> str:
     return fitting(lambda room: _page(report, room, insides), bound(report))
 
 
+def picture(report: Report) -> str:
+    """The lanes of *report* as a standalone SVG, as for a README."""
+    insides, style = drawing.Insides(report), sheet("colours", "lanes", "alone")
+
+    def made(room: Room) -> str:
+        notes = [said for said in left_out(report, room) if "lane" in said]
+        return drawing.alone(report, insides, lanes_of(report, room), room.buckets, style, notes) + "\n"
+
+    return fitting(made, bound(report))
+
+
 def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
-    digest = base64.b64encode(hashlib.sha256(style.page().encode()).digest()).decode()
+    style = sheet("colours", "lanes", "page")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     head = tag(
         "head",
@@ -137,7 +150,7 @@ def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{shown(report.run)}: {report.verdict()}"),
-        tag("style", Safe(style.page())),
+        tag("style", Safe(style)),
     )
     parts = [*_head(report), *_first(report), *_lanes(report, room, insides), *_rounds(report, room)]
     parts += [*_sites(report, room), *_machines(report, room), *_findings(report, room), _made(report, room)]

@@ -14,11 +14,3 @@ def sheet(*names: str) -> str:
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     return re.sub(r" ?([{};,]|(?<=[a-z-]):(?= )) ?", r"\1", text).replace(";}", "}").strip()
-
-
-def page() -> str:
-    return sheet("colours", "lanes", "page")
-
-
-def alone() -> str:
-    return sheet("colours", "lanes", "alone")
