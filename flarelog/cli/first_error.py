@@ -26,12 +26,11 @@ from flarelog.sources.zone import system_zone
 from flarelog.text import several
 from flarelog.viewers.console import summary
 from flarelog.viewers.display import STYLES, label
-from flarelog.viewers.findings import cause_sentences, drawn, kept
+from flarelog.viewers.findings import cause_sentences, drawn, kept, nothing
 from flarelog.viewers.first_error import First, LineSearch
 from flarelog.viewers.first_error import first_error as first_of
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
-from flarelog.viewers.health import few_missing
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import AROUND, found_in, searching
@@ -121,9 +120,6 @@ def _explain(first: First, asked: Asked, findings: int, logs: int) -> None:
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     """The sentence that no error was found, with the limits of the search: filters, gaps, logs that go on."""
-    stored = [info for info in infos if not info.unstored]
-    if not stored:
-        return "; ".join([f"run {asked.run} has no such log", *few_missing(infos)])
     logs, lines = asked.logs, asked.lines
     narrowed = {
         "--from": logs.starts,
@@ -134,14 +130,6 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
         "--include": lines.include,
         "--exclude": lines.exclude,
     }
-    by = [flag for flag, given in narrowed.items() if given]
-    count = f"{several(len(stored), 'log')} of run {asked.run}"
-    said = [
-        f"no error was found among the lines of {count} that {', '.join(by)} left"
-        if by
-        else f"no error was found in {count}"
-    ]
-    going_on = sum(not info.sealed for info in stored)
-    if going_on:
-        said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
-    return "; ".join([*said, *few_missing(infos)])
+    by = ", ".join(flag for flag, given in narrowed.items() if given)
+    what = f"no error was found among the lines of {{}} that {by} left" if by else "no error was found in {}"
+    return nothing(asked.run, infos, what)

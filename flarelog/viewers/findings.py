@@ -51,15 +51,17 @@ def drawn(table: Table) -> Callable[[], Renderer]:
     return partial(Renderer, overlong="ends", wanted=table.has)
 
 
-def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
-    """The sentence that nothing was found, with the logs that were searched and the bytes that are missing."""
+def nothing(run: str, infos: Sequence[StreamInfo], what: str = "no known trouble was found in {}") -> str:
+    """The sentence that nothing was found, with the logs that were searched, whose number *what* takes, and the bytes
+    that are missing.
+    """
     stored = [info for info in infos if not info.unstored]
     if not stored:
         return "; ".join([f"run {run} has no such log", *few_missing(infos)])
-    said = f"no known trouble was found in {several(len(stored), 'log')} of run {run}"
-    open_ = sum(not info.sealed for info in stored)
-    said += f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else ""
-    return "; ".join([said, *few_missing(infos)])
+    said = [what.format(f"{several(len(stored), 'log')} of run {run}")]
+    if open_ := sum(not info.sealed for info in stored):
+        said.append(f"{open_} of them {'have' if open_ > 1 else 'has'} not ended")
+    return "; ".join([*said, *few_missing(infos)])
 
 
 def cause_sentences(root: Finding, places: Mapping[StreamId, int], place: Sequence[str]) -> Iterator[str]:

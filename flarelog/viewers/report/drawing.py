@@ -62,34 +62,38 @@ class Insides:
         """
         report, key = self._report, (lane.site, bool(lane.signs))
         if key not in self._drawn:
-            span = report.end - report.begin
             self._drawn[key] = (
-                joined(_stretch(one, report, span) for one in lane.stretches),
-                joined(_sign(one, report, span) for one in _in_front(lane.signs)),
+                joined(_stretch(one, report) for one in lane.stretches),
+                joined(_sign(one, report) for one in _in_front(lane.signs)),
             )
         behind, before = self._drawn[key]
         rounds = tag("use", href="#rd") if report.rounds else ""
         return joined((rounds, behind, _density(lane.density, highest, buckets), before))
 
 
-def percent(at: int, begin: int, span: int) -> str:
-    return f"{100 * (at - begin) / span:.2f}".rstrip("0").rstrip(".") + "%"
+def percent(milliseconds: int, report: Report) -> str:
+    """A length of time as a part of the whole lane."""
+    return f"{100 * milliseconds / (report.end - report.begin):.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def _place(at: int, report: Report) -> str:
+    return percent(at - report.begin, report)
 
 
 def _round_line(at: int, report: Report) -> Safe:
-    where = percent(max(at, report.begin), report.begin, report.end - report.begin)
+    where = _place(max(at, report.begin), report)
     return tag("line", x1=where, x2=where, y1="0", y2=LANE, class_="r")
 
 
-def _stretch(one: Stretch, report: Report, span: int) -> Safe:
+def _stretch(one: Stretch, report: Report) -> Safe:
     why = f": {one.why}" if one.why else ""
     said = f"{one.what} from {report.clock(one.begin, seconds=True)} to {report.clock(one.end, seconds=True)}{why}"
     return tag(
         "rect",
         tag("title", said),
-        x=percent(one.begin, report.begin, span),
+        x=_place(one.begin, report),
         y="2",
-        width=percent(report.begin + max(span // 500, one.end - one.begin), report.begin, span),
+        width=percent(max((report.end - report.begin) // 500, one.end - one.begin), report),
         height=LANE - 4,
         class_=CLASSES[one.what],
     )
@@ -128,10 +132,10 @@ def _in_front(signs: Iterable[Sign]) -> list[Sign]:
     return sorted(signs, key=lambda one: (order.index(one.what), one.at))
 
 
-def _sign(one: Sign, report: Report, span: int) -> Safe:
+def _sign(one: Sign, report: Report) -> Safe:
     said = f"{report.clock(one.at, seconds=True)} {shown(one.log)}: {one.text}"
     where = tag("use", href=f"#{SIGNS[one.what]}")
-    return tag("svg", tag("title", said), where, x=percent(one.at, report.begin, span), overflow="visible")
+    return tag("svg", tag("title", said), where, x=_place(one.at, report), overflow="visible")
 
 
 def axis(report: Report, marks: int) -> list[tuple[str, str]]:
@@ -144,18 +148,14 @@ def axis(report: Report, marks: int) -> list[tuple[str, str]]:
         if 0.02 < (at - report.begin) / span < 0.96:
             day = step >= DAY
             label = report.clock(at, seconds=step < 60_000)
-            found.append((percent(at, report.begin, span), label[:10] if day else label))
+            found.append((_place(at, report), label[:10] if day else label))
     return found
 
 
 def round_labels(report: Report, most: int) -> list[tuple[str, str]]:
     """As ``axis``, of rounds: at most *most*, so that their names do not meet."""
-    step = -(-len(report.rounds) // most) if report.rounds else 1
-    span = report.end - report.begin
-    return [
-        (percent(max(one.begin, report.begin), report.begin, span), one.name.removeprefix("Round "))
-        for one in report.rounds[::step]
-    ]
+    rounds = report.rounds[:: max(1, -(-len(report.rounds) // most))]
+    return [(_place(max(one.begin, report.begin), report), one.name.removeprefix("Round ")) for one in rounds]
 
 
 def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
@@ -186,13 +186,10 @@ def alone(
             tag("svg", insides.of(lane, highest, buckets), x=left, y=y, width=width, height=LANE, overflow="visible")
         )
     bottom = top + len(lanes) * (LANE + 4)
+    labels = [(at, label, bottom + 14) for at, label in axis(report, 10)]
+    labels += [(at, f"R{label}", top - 8) for at, label in round_labels(report, 24)]
     marks = [
-        tag("text", label, x=f"{left + width * float(at[:-1]) / 100:.1f}", y=bottom + 14, class_="t")
-        for at, label in axis(report, 10)
-    ]
-    marks += [
-        tag("text", f"R{label}", x=f"{left + width * float(at[:-1]) / 100:.1f}", y=top - 8, class_="t")
-        for at, label in round_labels(report, 24)
+        tag("text", label, x=f"{left + width * float(at[:-1]) / 100:.1f}", y=y, class_="t") for at, label, y in labels
     ]
     said = [tag("text", note, x=left, y=bottom + 34 + 16 * number, class_="t w") for number, note in enumerate(notes)]
     height = bottom + 28 + 16 * len(notes)

@@ -13,7 +13,6 @@ from html import escape
 from flarelog.text import legible
 
 LONGEST = 500  # characters of one text
-_VOID = {"meta", "br"}
 
 
 class Safe(str):
@@ -32,13 +31,13 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Safe:
     said = "".join(
         f' {key.strip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items() if value is not None
     )
-    if name in _VOID:
+    if name == "meta":  # it has no end tag
         return Safe(f"<{name}{said}>")
     return Safe(f"<{name}{said}>{''.join(map(text, inside))}</{name}>")
 
 
-def joined(parts: Iterable[object], between: str = "") -> Safe:
-    return Safe(between.join(map(text, parts)))
+def joined(parts: Iterable[object]) -> Safe:
+    return Safe("".join(map(text, parts)))
 
 
 def anchor(name: str) -> str:
