@@ -36,7 +36,7 @@ LOOK_AT_LEAST = 10.0  # seconds: the pause at most, where a listing takes half a
 TICK = 0.05  # seconds between two checks for complete lines
 LIVE_READS = 64  # streams that are followed; with more, each stream is read when a listing shows that it has grown
 LOOK_SHARE = 4  # a look for growth takes a fifth of the time at most
-GROWN_EVERY = 0.25  # seconds between two looks for growth, where the origin can tell it
+GROWN_EVERY = 0.25  # seconds between two looks for growth
 OVERLAP = 0.5  # seconds of growth that two such looks share, because bytes are committed some time after they came
 SIDE_BY_SIDE = 16  # concurrent reads of streams that are not followed
 READERS_TURNS = 4  # of the event loop, between two batches on the display: a piece takes a reader several
@@ -193,8 +193,6 @@ class Follow:
                 infos = await self._reading.grown(began - since + OVERLAP)
             except FlarelogError:
                 continue  # the listing of all streams reports the error
-            if infos is None:
-                return
             looked = time.monotonic() - began
             if looked < OVERLAP:  # a slower answer may cover a window that began too late
                 since = began

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # a reader of a store needs no gRPC
     from flarelog.client import Client
     from flarelog.wire.codec.findings import FoundIn
 
-_ANSWER = 2.0  # seconds that a receiver may take to make an answer
 _TOLD = 500  # streams of a store between two calls of *so_far*
 _BREATH = 1 << 20  # bytes that are read before the event loop gets a turn, even if all of them are left out
 
@@ -74,10 +73,9 @@ class Origin(Readable, Protocol):
         Raises CannotConnect, NotAllowed.
         """
 
-    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
         """The streams of *run*, or of *sites* in it, that got bytes *within* so many seconds, or since the last call of
-        this or of ``streams``; their marks may be missing. None where only a full list tells. Raises CannotConnect,
-        NotAllowed.
+        this or of ``streams``; their marks may be missing. Raises CannotConnect, NotAllowed.
         """
 
     async def runs(self) -> list[str]:
@@ -159,11 +157,8 @@ class ReceiverOrigin:
         self._client.patience = 0.0  # from now on the caller decides how long to retry
         return with_rests(found)
 
-    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        found = [info for site in sites or ("",) for info in await self._client.streams(run, site, within=within)]
-        ages = [None if info.state is None else info.state.grown for info in found]
-        # An older receiver ignores *within* and lists all streams.
-        return found if all(age is not None and age <= within + _ANSWER for age in ages) else None
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
+        return [info for site in sites or ("",) for info in await self._client.streams(run, site, within=within)]
 
     async def runs(self) -> list[str]:
         return [info.run for info in await self.infos()]
@@ -231,7 +226,7 @@ class StoreOrigin:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
         return with_rests(found)
 
-    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
         found, listed = [], self._listed  # a concurrent list may replace it
         for stream, (path, info) in list(listed.items()):
             with suppress(OSError):

@@ -217,12 +217,10 @@ class Reading:
 
         self.unmatched = await unmatched(self.origin, self.selection, self.every)
 
-    async def grown(self, within: float) -> list[StreamInfo] | None:
-        """The selected streams that have grown *within* so many seconds, without marks; None where only ``listed``
-        tells. Raises FlarelogError.
-        """
+    async def grown(self, within: float) -> list[StreamInfo]:
+        """The selected streams that have grown *within* so many seconds, without marks. Raises FlarelogError."""
         found = await self.origin.grown(self.selection.run, self.selection.named, within)
-        return None if found is None else self._picked(found, waits=True)
+        return self._picked(found, waits=True)
 
     def add(self, info: StreamInfo, *, over: bool = False, late: bool = False) -> Stream:
         """Begin to read a stream that was found. *over*: only the bytes that are there will be shown. *late*: it began

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError
 from flarelog.lines.line import Line
 from flarelog.lines.ranks import RankChooser
 from flarelog.lines.zones import Stamps
@@ -91,18 +90,11 @@ async def _looked(reading: Reading, search: Search) -> None:
 
 
 async def _arrivals(reading: Reading) -> Came:
-    """When the lines of *reading* arrived; unknown in a store of an early version, and where the reader may not ask.
-    Lines behind those that the origin tells of arrive now. Raises FlarelogError.
-    """
+    """When the lines of *reading* arrived; lines that the origin does not date arrive now. Raises FlarelogError."""
     named = reading.selection.named
     points = points_for(len(await reading.listed()))
-    try:
-        moments = await reading.origin.timeline(reading.selection.run, named[0] if len(named) == 1 else "", points)
-    except FlarelogError as error:
-        if error.retry_safe:
-            raise
-        moments = []
-    grown = arrivals(moments)
+    site = named[0] if len(named) == 1 else ""
+    grown = arrivals(await reading.origin.timeline(reading.selection.run, site, points))
 
     def came(stream: StreamId, line: Line) -> tuple[int, int] | None:
         known = grown.get((stream.site, stream.log))

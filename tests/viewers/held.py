@@ -45,8 +45,8 @@ class Held:
             if stream.run == run and (not sites or stream.site in sites)
         ]
 
-    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        return None
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
+        return []
 
     async def runs(self) -> list[str]:
         return list({stream.run for stream in self._logs})

@@ -649,8 +649,8 @@ class Many(Held):
         self.looks += 1
         return await self._held()
 
-    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        return (await self._held())[::2] if self._tells else None
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
+        return (await self._held())[::2] if self._tells else []
 
     async def _held(self) -> list[StreamInfo]:
         if len(self.asked) == 100:
@@ -683,7 +683,7 @@ def test_of_a_log_that_begins_later_no_line_is_left_out(monkeypatch: pytest.Monk
 
 def test_a_log_that_begins_among_many_is_read_before_all_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     class Begins(Many):
-        async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+        async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
             if len(self.asked) < 100:
                 return []
             self._logs[StreamId(RUN, "b", "new")] = b"begun\n"
@@ -1189,9 +1189,7 @@ def test_a_store_tells_which_of_its_logs_have_grown(tmp_path: Path) -> None:
             assert await origin.grown(RUN, (), 1.0) == []
             await appenders[1].append(6, b"second\n")
             await appenders[1].sync()
-            assert [(info.stream, info.committed) for info in await origin.grown(RUN, (), 1.0) or ()] == [
-                (names[1], 13)
-            ]
+            assert [(info.stream, info.committed) for info in await origin.grown(RUN, (), 1.0)] == [(names[1], 13)]
             assert await origin.grown(RUN, (), 1.0) == []
             with open(tmp_path / str(names[2]), "ab") as file:  # the journal has no line for these bytes yet
                 file.write(b"third\n")
@@ -1218,7 +1216,7 @@ def test_a_log_that_is_sealed_while_a_store_is_looked_at_ends_no_look(
                 return await asked(reader, stream)
 
             monkeypatch.setattr(LocalReader, "last_offset", sealed_meanwhile)
-            assert [info.committed for info in await origin.grown(RUN, (), 1.0) or ()] == [6]
+            assert [info.committed for info in await origin.grown(RUN, (), 1.0)] == [6]
 
     asyncio.run(go())
 

@@ -15,7 +15,7 @@ from itertools import groupby
 from flarelog.completeness import in_all
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError, Unreadable
+from flarelog.errors import Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.lines.line import Line
 from flarelog.lines.ranks import RankChoice, RankChooser, known
@@ -25,8 +25,7 @@ from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
 from flarelog.receiver.phases import Phase, present
 from flarelog.records import ordered, unknown_ends, unstored_sentences
 from flarelog.repeats import copies, left_out, without_copies
-from flarelog.stores import moments as made
-from flarelog.stores.moments import Moment, points_for
+from flarelog.stores.moments import points_for
 from flarelog.text import legible
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.findings import Search, drawn, kept
@@ -83,7 +82,7 @@ async def gather(
             else await absent(origin, Selection(run))
         )
     notes: list[str] = []
-    moments = await _moments(origin, run, infos, notes)
+    moments = await origin.timeline(run, points=points_for(len(infos)))
     state = await origin.state(run)
     lanes = lanes_of(moments, buckets=buckets)
     waits = any(present(info).phase is Phase.PAUSED for info in every)
@@ -120,17 +119,6 @@ async def gather(
         tuple(notes),
         tuple(reading.unreadable),
     )
-
-
-async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes: list[str]) -> list[Moment]:
-    try:
-        return await origin.timeline(run, points=points_for(len(infos)))
-    except FlarelogError as error:
-        if error.retry_safe:
-            raise
-        notes.append(f"how the run went over time is not known: {error}")
-    found = [one for info in infos for one in made.of_log(info, [(info.grown, info.committed)] if info.grown else [])]
-    return sorted(found, key=lambda one: one.at)
 
 
 # --- the first error
