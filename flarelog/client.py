@@ -13,7 +13,7 @@ import grpc
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, NotAReceiver
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import receiver_address
 from flarelog.proxies import route
 from flarelog.security.tls import Tls, why
@@ -193,9 +193,9 @@ class Client:
 
     def counted(
         self, stream: StreamId, start: int, digest: int, stop: int
-    ) -> AsyncGenerator[tuple[int, Counted | Buffer], None]:
+    ) -> AsyncGenerator[tuple[int, Counted], None]:
         """Counts of a stream's lines and colours from *start* (where its digest is *digest*) to *stop*, each with its
-        offset; a receiver that does not count gives bytes. Raises as ``find``.
+        offset. Raises as ``find``.
         """
         return self._read((stream, start, False, None, None, stop, digest))
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from functools import partial
 from typing import Any
 
-from flarelog.lines.sgr import LONGEST, unfinished
+from flarelog.lines.sgr import LONGEST
 from flarelog.model import Action
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
@@ -77,11 +77,8 @@ class Reads:
                     yield marks, mark
                     marks += 1
             if counting is not None:
-                if offset < counting.position:
-                    before, data = data[: counting.position - offset], data[counting.position - offset :]
-                    counting.cut = unfinished(bytes(before))
                 async with self._sieving.one(peer):
-                    counting.feed(bytes(data))
+                    counting.feed(offset, bytes(data))
                 if counting.full or clock() - told > TELL_EVERY:
                     yield counting.begin, counting.taken()
                     told = clock()

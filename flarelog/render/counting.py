@@ -30,26 +30,28 @@ def stretches(begin: int, end: int) -> int:
 
 
 class Counting:
-    """Count a log from *position* on, where the log's digest is *digest*.
-
-    *cut*: the beginning of a colour sequence, right before *position*, that goes on behind it.
+    """Count a log from *position* on, where the log's digest is *digest*. A colour sequence may go on there: begin to
+    ``feed`` LONGEST bytes earlier.
     """
 
-    def __init__(self, position: int, digest: int, cut: bytes = b"") -> None:
+    def __init__(self, position: int, digest: int) -> None:
         self.begin = self.position = position  # counts before begin were taken
-        self.cut, self._digest = cut, digest
+        self._cut, self._digest = b"", digest
         self._lines: list[int] = []
         self._colours: list[bytes] = []
         self._size = 0  # bytes of colour sequences
 
-    def feed(self, data: bytes) -> None:
-        """Count *data*, which stands at ``position``."""
+    def feed(self, offset: int, data: bytes) -> None:
+        """Count *data*, at *offset*: ``position``, or earlier for the first ones."""
+        if offset < self.position:
+            before, data = data[: self.position - offset], data[self.position - offset :]
+            self._cut = unfinished(before)
         self._digest = extend(self._digest, data)
         at = 0
         while at < len(data):
             stop = min(len(data), at + BLOCK - self.position % BLOCK)
-            lines, part = data.count(b"\n", at, stop), self.cut + data[at:stop]
-            colours, self.cut = sequences(part), unfinished(part)
+            lines, part = data.count(b"\n", at, stop), self._cut + data[at:stop]
+            colours, self._cut = sequences(part), unfinished(part)
             if self._lines and self.position % BLOCK:
                 self._lines[-1] += lines
                 self._colours[-1] = sequences(self._colours[-1] + colours)

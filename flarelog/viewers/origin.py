@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.lifecycle import RunState
+from flarelog.lines.sgr import LONGEST
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo, with_rests
-from flarelog.render.counting import Counted
+from flarelog.render.counting import Counted, Counting
 from flarelog.render.sieve import Sieve
 from flarelog.stores.moments import POINTS, Moment, in_order
 
@@ -28,9 +29,7 @@ Found = tuple[int, Buffer | Mark]
 
 
 SoFar = Callable[[Sequence[StreamInfo]], Awaitable[object]]
-
-Counts = Counted | Buffer
-"""A count, or bytes for the caller to count."""
+Counts = AsyncGenerator[tuple[int, Counted], None]
 
 
 class Readable(Protocol):
@@ -97,9 +96,9 @@ class Origin(Readable, Protocol):
         Raises CannotConnect, NotAllowed.
         """
 
-    def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> AsyncGenerator[tuple[int, Counts], None]:
-        """The counts of *stream* from *start*, where its digest is *digest*, to *stop*, or its bytes, each with its
-        offset. Raises as ``find``.
+    def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> Counts:
+        """The counts of *stream* from *start*, where its digest is *digest*, to *stop*, each with its offset. Raises as
+        ``find``.
         """
 
 
@@ -180,7 +179,7 @@ class ReceiverOrigin:
     ) -> AsyncGenerator[Found, None]:
         return self._client.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
 
-    def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> AsyncGenerator[tuple[int, Counts], None]:
+    def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> Counts:
         return self._client.counted(stream, start, digest, stop)
 
 
@@ -284,10 +283,11 @@ class StoreOrigin:
         for piece in [] if sieving is None else sieving.close():
             yield piece
 
-    async def counted(
-        self, stream: StreamId, start: int, digest: int, stop: int
-    ) -> AsyncGenerator[tuple[int, Counts], None]:
-        async with aclosing(self.find(stream, start, sys.maxsize, follow=False, stop=stop)) as pieces:
+    async def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> Counts:
+        counting = Counting(start, digest)
+        begin = max(0, start - LONGEST)
+        async with aclosing(self.find(stream, begin, sys.maxsize, follow=False, stop=stop)) as pieces:
             async for offset, what in pieces:
                 if isinstance(what, Buffer):
-                    yield offset, what
+                    counting.feed(offset, bytes(what))
+                    yield counting.begin, counting.taken()

@@ -8,6 +8,7 @@ from typing import Any
 from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
+from flarelog.render.counting import Counting
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.stores.moments import Moment
@@ -60,12 +61,12 @@ class Held:
     async def findings(self, run: str, site: str = "") -> None:
         return None
 
-    async def counted(
-        self, stream: StreamId, start: int, digest: int, stop: int
-    ) -> AsyncGenerator[tuple[int, Counts], None]:
+    async def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> Counts:
+        counting = Counting(start, digest)
         async for offset, what in self.find(stream, start, 0, follow=False, stop=stop):
             if isinstance(what, Buffer):
-                yield offset, what
+                counting.feed(offset, bytes(what))
+                yield counting.begin, counting.taken()
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         return []

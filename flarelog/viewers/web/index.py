@@ -24,7 +24,7 @@ from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import FlarelogError
 from flarelog.lines.sgr import style_behind
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.counting import BLOCK, Counted, Counting
+from flarelog.render.counting import BLOCK, Counted
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin, gathered
 
@@ -52,15 +52,7 @@ class Index:
     ends: array[int] = field(default_factory=lambda: array("Q"))
     styles: dict[int, str] = field(default_factory=dict)  # by a block's number: the colours at its end, if any
     style: str = ""  # at *position*
-    cut: bytes = b""  # the beginning of a colour sequence that goes on behind *position*, where bytes are counted here
     begun: int = 0
-
-    def feed(self, data: bytes) -> None:
-        """Count *data*, which begins at ``position``."""
-        counting = Counting(self.position, self.digest, self.cut)
-        counting.feed(data)
-        self.take(counting.taken())
-        self.cut = counting.cut
 
     def take(self, counted: Counted) -> None:
         """Add what was *counted* from ``position`` on."""
@@ -119,7 +111,6 @@ class Index:
             "lines": self.lines,
             "styles": list(self.styles.items()),
             "style": self.style,
-            "cut": self.cut.decode(),
         }
         return json.dumps(head).encode() + b"\n" + self.ends.tobytes()
 
@@ -131,7 +122,7 @@ class Index:
             said = json.loads(head)
             numbers = [said[name] for name in ("position", "digest", "lines", "begun")]
             styles = {int(block): str(style) for block, style in said["styles"]}
-            cut, ends = str(said["cut"]).encode(), array("Q")
+            ends = array("Q")
             ends.frombytes(rest)
         except (ValueError, KeyError, TypeError):
             return None
@@ -140,7 +131,7 @@ class Index:
         position, digest, lines, begun = numbers
         whole = len(ends) == position // BLOCK and all(a <= b for a, b in itertools.pairwise(ends))
         return (
-            cls(position, digest, lines, ends, styles, str(said["style"]), cut, begun)
+            cls(position, digest, lines, ends, styles, str(said["style"]), begun)
             if whole and (not ends or ends[-1] <= lines)
             else None
         )
@@ -223,12 +214,8 @@ class Indexes:
     async def _counted(self, origin: Origin, stream: StreamId, index: Index, stop: int) -> None:
         async with contextlib.aclosing(origin.counted(stream, index.position, index.digest, stop)) as found:
             async for offset, what in found:
-                if offset != index.position:
-                    continue
-                if isinstance(what, Counted):
+                if offset == index.position:
                     index.take(what)
-                else:
-                    index.feed(bytes(what[: stop - offset]))
                 await asyncio.sleep(0)
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
@@ -17,7 +17,7 @@ from flarelog.errors import NotFound
 from flarelog.lines.sgr import LONGEST, style_behind
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
-from flarelog.render.counting import BLOCK, Counted
+from flarelog.render.counting import BLOCK
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
@@ -130,17 +130,14 @@ class Windows:
         style = self._index_of(origin, info).style_at(block)
         if style is not None:
             return style
-        end, read = block * BLOCK, bytearray()
-        style, begin = "", max(0, end - BEFORE)
+        end, style = block * BLOCK, ""
+        begin = max(0, end - BEFORE)
         if begin < end:
             async with contextlib.aclosing(origin.counted(info.stream, begin, EMPTY_DIGEST, end)) as pieces:
-                async for offset, what in pieces:
-                    if not isinstance(what, Counted):
-                        read += what[: end - offset]
-                        continue
-                    for colours in what.colours:
+                async for _, counts in pieces:
+                    for colours in counts.colours:
                         style = style_behind(style, colours)
-        return style_behind(style, bytes(read))
+        return style
 
     async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
         """A flow that stands at *at*, as if it had drawn and given out the bytes before."""
@@ -176,19 +173,12 @@ class Windows:
         """The offset behind the last line feed from *begin* to *stop*; None where there is none."""
         if stop <= begin:
             return None
-        position, last = begin, -1  # last: the last block with a line feed, or where in it the line feed is
-        async with contextlib.aclosing(origin.counted(stream, begin, EMPTY_DIGEST, stop)) as pieces:
-            async for offset, what in pieces:
-                if isinstance(what, Counted):
-                    for lines in what.lines:
-                        last = position if lines else last
-                        position = min(what.end, (position // BLOCK + 1) * BLOCK)
-                elif (found := bytes(what[: stop - offset]).rfind(b"\n")) >= 0:
-                    last = offset + found
-        if last < 0:
-            return None
-        data = await gathered(origin, stream, last, min(stop, (last // BLOCK + 1) * BLOCK))
-        return last + data.rfind(b"\n") + 1 if b"\n" in data else None
+        low = high = begin  # the last stretch in which a line ends
+        async with contextlib.aclosing(_stretches(origin, stream, begin, stop)) as found:
+            async for first, end, lines in found:
+                low, high = (first, end) if lines else (low, high)
+        data = await gathered(origin, stream, low, high)
+        return low + data.rfind(b"\n") + 1 if b"\n" in data else None
 
     async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
         """The offset behind the first line feed from *begin* on; the end of the search where there is none."""
@@ -209,20 +199,11 @@ class Windows:
     async def _searched(self, origin: Origin, stream: StreamId, begin: int, stop: int) -> tuple[int, bool]:
         """The offset of the first line feed from *begin* on, and True; *stop* and False where there is none before."""
         position = begin
-        async with contextlib.aclosing(origin.counted(stream, begin, EMPTY_DIGEST, stop)) as pieces:
-            async for offset, what in pieces:
-                if isinstance(what, Counted):
-                    for lines in what.lines:
-                        end = min(what.end, (position // BLOCK + 1) * BLOCK)
-                        if lines:
-                            at = (await gathered(origin, stream, position, end)).find(b"\n")
-                            return position + max(0, at), at >= 0
-                        position = end
-                    continue
-                found = bytes(what[: stop - offset]).find(b"\n")
-                if found >= 0:
-                    return offset + found, True
-                position = min(stop, offset + len(what))
+        async with contextlib.aclosing(_stretches(origin, stream, begin, stop)) as found:
+            async for low, position, lines in found:
+                if lines:
+                    at = (await gathered(origin, stream, low, position)).find(b"\n")
+                    return low + max(0, at), at >= 0
         return position, False
 
     async def plain(self, origin: Origin, info: StreamInfo) -> bool | None:
@@ -238,6 +219,18 @@ class Windows:
             if renderer.decided:
                 known = self._plain[info.identity] = renderer.plain
         return known
+
+
+async def _stretches(
+    origin: Origin, stream: StreamId, begin: int, stop: int
+) -> AsyncGenerator[tuple[int, int, int], None]:
+    """Where each stretch from *begin* to *stop* begins and ends, one at most in a block, and its line feeds."""
+    async with contextlib.aclosing(origin.counted(stream, begin, EMPTY_DIGEST, stop)) as pieces:
+        async for _, counts in pieces:
+            for lines in counts.lines:
+                end = min(counts.end, (begin // BLOCK + 1) * BLOCK)
+                yield begin, end, lines
+                begin = end
 
 
 def _site(identity: tuple[StreamId, int]) -> str:

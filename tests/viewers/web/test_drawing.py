@@ -15,7 +15,7 @@ from flarelog.lines.levels import Level
 from flarelog.lines.line import Line, Note, Rest
 from flarelog.model import Gap, StreamId, StreamInfo
 from flarelog.render.container import Renderer
-from flarelog.render.counting import BLOCK
+from flarelog.render.counting import BLOCK, Counting
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import BEFORE, Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
@@ -51,7 +51,9 @@ def read_once(data: bytes) -> tuple[bool | None, Index]:
     """Whether *data* is plain, if known, and the index of its blocks, which each window asks for."""
     renderer, index = Renderer(), Index()
     renderer.feed(data[: 64 << 10])
-    index.feed(data)
+    counting = Counting(0, 0)
+    counting.feed(0, data)
+    index.take(counting.taken())
     return renderer.plain if renderer.decided else None, index
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from flarelog.checksum import extend
-from flarelog.lines.sgr import style_behind, unfinished
+from flarelog.lines.sgr import LONGEST, style_behind
 from flarelog.render.counting import BLOCK, Counting
 from flarelog.viewers.web.index import Index
 from tests.rows import together
@@ -21,10 +21,12 @@ def log(size: int, seed: int = 1) -> bytes:
 
 
 def made(data: bytes, *cuts: int) -> Index:
-    index, at = Index(), 0
+    """The index of *data*, which is counted from each of *cuts* anew."""
+    index = Index()
     for cut in (*cuts, len(data)):
-        index.feed(data[at:cut])
-        at = cut
+        counting, begin = Counting(index.position, index.digest), max(0, index.position - LONGEST)
+        counting.feed(begin, data[begin:cut])
+        index.take(counting.taken())
     return index
 
 
@@ -43,15 +45,15 @@ def test_the_number_of_a_line_is_that_of_the_line_feeds_before_it(cuts: tuple[in
 
 
 @pytest.mark.parametrize("cuts", [(), (1,), (BLOCK - 1, BLOCK + 1), (5, 3 * BLOCK + 7, 4 * BLOCK)])
-def test_what_a_receiver_counts_in_any_pieces_makes_the_same_index(cuts: tuple[int, ...]) -> None:
+def test_what_is_counted_in_any_pieces_makes_the_same_index(cuts: tuple[int, ...]) -> None:
     chance = random.Random(2)
     words = (b"text ", b"\x1b[1m", b"\x1b[31;4m", b"\x1b[0m", b"\x1b[m", b"\x1b[", b"\n")
     data = b"".join(chance.choices(words, (500, 3, 3, 1, 1, 1, 50), k=BLOCK))
     whole, counted = made(data), Index()
     for begin, end in itertools.pairwise((0, *cuts, len(data))):
         counting = Counting(counted.position, counted.digest)
-        for at in range(begin, end, 50_000):
-            counting.feed(data[at : min(end, at + 50_000)])
+        for at in range(max(0, begin - LONGEST), end, 50_000):
+            counting.feed(at, data[at : min(end, at + 50_000)])
         counted.take(counting.taken())
     assert counted.styles == {block: style_behind("", data[: block * BLOCK]) for block in whole.styles}
     assert (counted.position, counted.lines, counted.ends) == (whole.position, whole.lines, whole.ends)
@@ -59,26 +61,18 @@ def test_what_a_receiver_counts_in_any_pieces_makes_the_same_index(cuts: tuple[i
 
 
 @together("cut", [pytest.param(cut, id=f"{cut}-bytes-before") for cut in range(8)])
-@together("counted", [pytest.param(False, id="here"), pytest.param(True, id="at-the-receiver")])
-def test_a_colour_whose_sequence_goes_on_into_the_next_block_is_known_from_there_on(cut: int, counted: bool) -> None:
+def test_a_colour_whose_sequence_goes_on_into_the_next_block_is_known_from_there_on(cut: int) -> None:
     data = b"x" * (BLOCK - cut) + b"\x1b[31;4m" + b"y" * BLOCK + b"\x1b[0m" + b"z" * BLOCK
     whole = {block: style_behind("", data[: block * BLOCK]) for block in (1, 2, 3)}
     for cuts in ((), (BLOCK,), (BLOCK - 2,), (BLOCK - 3, BLOCK, BLOCK + 3), (2 * BLOCK + 4,)):
-        index = Index()
-        for begin, end in itertools.pairwise((0, *cuts, len(data))):
-            if counted:
-                counting = Counting(index.position, index.digest, unfinished(data[:begin]))
-                counting.feed(data[begin:end])
-                index.take(counting.taken())
-            else:
-                index.feed(data[begin:end])
+        index = made(data, *cuts)
         assert {block: index.style_at(block) for block in whole} == whole
 
 
 def test_a_count_is_full_before_it_is_too_large_for_a_message() -> None:
     counting, hostile = Counting(0, 0), b"\x1b[31m" * BLOCK
     while not counting.full:
-        counting.feed(hostile[: 2 * BLOCK])
+        counting.feed(counting.position, hostile[: 2 * BLOCK])
     assert sum(map(len, counting.taken().colours)) < 1 << 20
     assert not counting.full
 

@@ -12,6 +12,7 @@ import pytest
 
 from flarelog.checksum import extend
 from flarelog.model import StreamId, StreamInfo
+from flarelog.render.counting import Counting
 from flarelog.viewers.origin import Counts, Found
 from flarelog.viewers.web import index
 from flarelog.viewers.web.index import Indexes
@@ -41,12 +42,12 @@ class Held:
         for at in range(start, stop or len(self.data), PIECE):
             yield at, self.data[at : min(stop or len(self.data), at + PIECE)]
 
-    async def counted(
-        self, stream: StreamId, start: int, digest: int, stop: int
-    ) -> AsyncGenerator[tuple[int, Counts], None]:
+    async def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> Counts:
+        counting = Counting(start, digest)
         async for offset, what in self.find(stream, start, 0, stop=stop):
             assert isinstance(what, bytes)
-            yield offset, what
+            counting.feed(offset, what)
+            yield counting.begin, counting.taken()
 
     def rights(self) -> Rights:
         return Rights(b"", self, AsyncExitStack())  # type: ignore[arg-type]

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from flarelog.lines.line import Line, Rest
-from flarelog.lines.sgr import LONGEST, unfinished
 from flarelog.model import StreamId
-from flarelog.render import counting
 from flarelog.render.container import Renderer
-from flarelog.render.counting import BLOCK
+from flarelog.render.counting import BLOCK, Counting
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
@@ -43,24 +41,14 @@ class Watched(StoreOrigin):
         return super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
 
 
-class Counting(Watched):
-    """A store that counts as a receiver does."""
-
-    async def counted(
-        self, stream: StreamId, start: int, digest: int, stop: int
-    ) -> AsyncGenerator[tuple[int, counting.Counted | bytes], None]:
-        counts = None
-        async for offset, data in super().counted(stream, max(0, start - LONGEST), digest, stop):
-            assert not isinstance(data, counting.Counted)
-            at = max(0, start - offset)
-            counts = counts or counting.Counting(start, digest, unfinished(bytes(data[:at])))
-            counts.feed(bytes(data[at:]))
-            yield counts.begin, counts.taken()
+def indexed(data: bytes) -> Index:
+    index, counting = Index(), Counting(0, 0)
+    counting.feed(0, data)
+    index.take(counting.taken())
+    return index
 
 
-def drawn(
-    root: Path, data: bytes, wanted: Wanted, index: Index | None = None, kind: type[Watched] = Watched
-) -> tuple[list[Line], Watched]:
+def drawn(root: Path, data: bytes, wanted: Wanted, index: Index | None = None) -> tuple[list[Line], Watched]:
     """The rows *wanted* of a log with *data*, and the store that they were read from."""
 
     async def play() -> tuple[list[Line], Watched]:
@@ -68,7 +56,7 @@ def drawn(
             appender = await held.appender(STREAM, b"producer")
             await appender.append(0, data)
             await appender.close()
-        origin = kind(root)
+        origin = Watched(root)
         async with origin:
             info = await info_of(origin, STREAM)
             found = await Windows(lambda *_: index or Index()).drawn(origin, info, wanted, View(new=Renderer))
@@ -94,15 +82,14 @@ def test_a_colour_that_goes_on_from_far_above_is_shown(tmp_path: Path, above: in
 
 
 @together("cut", [pytest.param(cut, id=f"{cut}-bytes-before") for cut in range(6)])
-@together("kind", [pytest.param(Watched, id="bytes"), pytest.param(Counting, id="counts")])
 @together("far", [pytest.param(0, id="near"), pytest.param(4 * BLOCK, id="below")])
 def test_a_colour_whose_sequence_lies_across_two_blocks_is_shown(
-    tmp_path_factory: pytest.TempPathFactory, cut: int, kind: type[Watched], far: int
+    tmp_path_factory: pytest.TempPathFactory, cut: int, far: int
 ) -> None:
     line = b"a line of no colour\n"
     above = (line * BLOCK)[: 4 * BLOCK - cut - 1] + b"\n"
     data = above + RED + line * (far // len(line)) + b"\nlast\n"
-    (row,), _ = drawn(tmp_path_factory.mktemp("store"), data, Wanted(len(data), 1, 1), kind=kind)
+    (row,), _ = drawn(tmp_path_factory.mktemp("store"), data, Wanted(len(data), 1, 1))
     assert ("31" in row.text, "last" in row.text) == (True, True)
 
 
@@ -129,8 +116,7 @@ def test_the_end_of_a_long_line_is_looked_for_where_one_may_be(tmp_path: Path) -
 @pytest.mark.parametrize("known", [True, False], ids=["counted", "nobody-knows"])
 def test_a_bar_that_is_longer_than_what_is_drawn_is_one_row_to_who_scrolls_up(tmp_path: Path, known: bool) -> None:
     data = b"first\n" + b"\ra state of a bar" * (1 << often(17, 18)) + b"\nlast\n"
-    index = Index()
-    index.feed(data)
+    index = indexed(data)
 
     async def play() -> tuple[list[str], int]:
         async with LocalStore(tmp_path, "memory") as held:
@@ -157,7 +143,6 @@ LONG = b"L\x1b[31mONG " + b"0123456789abcdef" * (3 << 16) + b"\x1b[0m END"  # 3 
 BARS = b"BARS" + b"\ra state of a bar" * (1 << 17)
 
 
-@together("kind", [pytest.param(Watched, id="bytes"), pytest.param(Counting, id="counts")])
 @together("known", [pytest.param(True, id="counted"), pytest.param(False, id="nobody-knows")])
 @together("above", [pytest.param(b"first\n", id="below-a-line"), pytest.param(b"", id="first")])
 @together(
@@ -165,14 +150,13 @@ BARS = b"BARS" + b"\ra state of a bar" * (1 << 17)
     [pytest.param(LONG, "L\x1b[31mONG 0123", id="text"), pytest.param(BARS, "a state of a bar", id="bar")],
 )
 def test_a_line_that_is_longer_than_what_is_drawn_is_shown_from_its_beginning(
-    tmp_path_factory: pytest.TempPathFactory, kind: type[Watched], known: bool, above: bytes, line: bytes, text: str
+    tmp_path_factory: pytest.TempPathFactory, known: bool, above: bytes, line: bytes, text: str
 ) -> None:
     data = above + line + b"\n" + b"last\n" * 30
     begin, end = len(above), len(above) + len(line) + 1
-    index = Index()
-    index.feed(data)
+    index = indexed(data)
     for wanted in (Wanted(end, 0, 400), Wanted(end - 100, 5, 5), Wanted(begin + BEFORE + 70_000, 1), Wanted(end, 9, 9)):
-        rows, _ = drawn(tmp_path_factory.mktemp("store"), data, wanted, index if known else None, kind)
+        rows, _ = drawn(tmp_path_factory.mktemp("store"), data, wanted, index if known else None)
         shown = [row for row in rows if row.text not in ("first", "last")]
         assert [(row.offset, row.end, row.text[: len(text)]) for row in shown] == [(begin, end, text)]
         assert not isinstance(shown[0], Rest)
@@ -205,10 +189,7 @@ def test_a_line_whose_beginning_is_too_far_or_that_has_not_ended_is_a_rest(
     assert asyncio.run(play()) == [(True, False), (True, False)]
 
 
-@pytest.mark.parametrize("kind", [Watched, Counting], ids=["bytes", "counts"])
-def test_the_end_of_a_long_line_is_found_from_any_place_of_it_and_its_bytes_are_searched_once(
-    tmp_path: Path, kind: type[Watched]
-) -> None:
+def test_the_end_of_a_long_line_is_found_from_any_place_of_it_and_its_bytes_are_searched_once(tmp_path: Path) -> None:
     line = b"\ra state of a bar" * (1 << 20)
     data = b"first\n" + line + b"\nnext\n" + line + b"\nlast\n"
     ends = [data.index(b"\nnext") + 1, data.rindex(b"\nlast") + 1]
@@ -218,7 +199,7 @@ def test_the_end_of_a_long_line_is_found_from_any_place_of_it_and_its_bytes_are_
             appender = await held.appender(STREAM, b"producer")
             await appender.append(0, data)
             await appender.close()
-        origin, found = kind(tmp_path), []
+        origin, found = Watched(tmp_path), []
         async with origin:
             info = await info_of(origin, STREAM)
             windows = Windows()
