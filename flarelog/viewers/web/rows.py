@@ -8,9 +8,9 @@ viewers that number their streams differently share them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from json.encoder import encode_basestring
 from time import time_ns
 
@@ -35,26 +35,17 @@ class Encoder:
 
     def rows(self, lines: Iterable[Line | None], numbers: Sequence[int | None] = ()) -> list[str]:
         """*lines* as rows, each without its ``[k,``. *numbers*: their line numbers, None where a row needs none."""
-        row, those = self.row, [line for line in lines if line is not None]
-        found = [row(line) for line in those]
-        if self._keys is not None:
-            of, before, now = self._keys.of, self._key, time_ns()
-            for at, line in enumerate(those):
-                time = line.time
-                key = of(time, now)
-                if key != (before if time is None else time):
-                    spans = found[at].endswith("]]")
-                    empty = ",null" * (2 - spans - (spans or time is not None))
-                    found[at] = f"{found[at][:-1]}{empty},{key // _MILLISECOND}]"
-                before = key
-            self._key = before
-        for at, number in enumerate(numbers):
-            if number is not None:
-                empty = ",null" * (8 - len(json.loads(f"[0,{found[at]}")))
-                found[at] = f"{found[at][:-1]}{empty},{number}]"
+        those, now, found = [line for line in lines if line is not None], time_ns(), []
+        for line, number in zip_longest(those, numbers):
+            key = None
+            if self._keys is not None:
+                before, self._key = self._key, self._keys.of(line.time, now)
+                if self._key != (before if line.time is None else line.time):
+                    key = self._key // _MILLISECOND
+            found.append(self.row(line, key, number))
         return found
 
-    def row(self, line: Line) -> str:
+    def row(self, line: Line, key: int | None = None, number: int | None = None) -> str:
         offset, end, text, stream, time, (_, level, begins, within, _) = line
         spans, flags = "", 0
         if isinstance(line, Note):
@@ -75,12 +66,11 @@ class Encoder:
                 flags |= CUT
             if isinstance(line, Rest):
                 flags |= REST
-        said = f"{offset},{end},{encode_basestring(text)},{flags}"
-        if time is not None:
-            said += f",{time // _MILLISECOND}"
-        elif spans:
-            said += ",null"
-        return f"{said},{spans}]" if spans else f"{said}]"
+        more = "" if number is None else f",{number}"
+        for value in (key, spans or None, None if time is None else time // _MILLISECOND):
+            if value is not None or more:
+                more = f",{'null' if value is None else value}{more}"
+        return f"{offset},{end},{encode_basestring(text)},{flags}{more}]"
 
 
 def bar(offset: int, text: str) -> str:
