@@ -97,7 +97,7 @@ async def _serve(
     *,
     until_stdin_ends: bool,
 ) -> None:
-    from flarelog.viewers.web import app
+    from flarelog.viewers.web.application import app
     from flarelog.viewers.web.origins import Sources
     from flarelog.viewers.web.serving import bound, serve
 

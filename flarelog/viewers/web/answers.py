@@ -223,33 +223,20 @@ class Answers:
         unstored = [info for info in listed.unstored if not wanted or info.stream.site in wanted]
         if not (infos or unstored) and wanted:
             raise NotFound(f"there is no such site in run {run}")
-        if not listed.whole:
-            return await self._so_far(rights, run, listed)
-        made = partial(self._sites, rights, run, listed.state, infos, unstored)
+        if not listed.whole:  # the client asks again soon
+            more = {"listing": True, "listed": listed.sites, "now": _now()}
+            body, _ = await self._encoded(rights, more, run, listed.state, infos, {}, whole=False)
+            return Response(body, media_type="application/json")
+
+        async def made() -> tuple[bytes, str]:
+            lasts, reading = await self._lasts.of(rights, infos)
+            return await self._encoded(rights, {"reading": reading}, run, listed.state, infos, lasts, unstored=unstored)
+
         body, etag = await self._runs.of((rights.key, run, frozenset(wanted)), (listed,), made)
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"etag": etag})
         body = body[:-1] + b',"now":%d}' % _now()
         return Response(body, media_type="application/json", headers={"etag": etag})
-
-    async def _so_far(self, rights: Rights, run: str, listed: Listed) -> Response:
-        """The record of the sites that are listed by now; the client asks again soon."""
-
-        more = {"listing": True, "listed": listed.sites, "now": _now()}
-        body, _ = await self._encoded(rights, more, run, listed.state, listed.infos, {}, whole=False)
-        return Response(body, media_type="application/json")
-
-    async def _sites(
-        self,
-        rights: Rights,
-        run: str,
-        state: RunState,
-        infos: Sequence[StreamInfo],
-        unstored: Sequence[StreamInfo],
-    ) -> tuple[bytes, str]:
-        """The record of a run without the time, and its ETag."""
-        lasts, reading = await self._lasts.of(rights, infos)
-        return await self._encoded(rights, {"reading": reading}, run, state, infos, lasts, unstored=unstored)
 
     async def _encoded(self, rights: Rights, more: dict[str, Any], *of: Any, **how: Any) -> tuple[bytes, str]:
         """The record of a run, as of ``run_record``, with *more*, and its ETag. A thread encodes it: 10,000 logs take a
@@ -269,7 +256,7 @@ class Answers:
 
     async def findings(self, request: Request) -> Response:
         look, looking = await self._look(request)
-        return answer({"findings": look.findings, "more": look.more, "looking": looking})
+        return answer({"findings": look.findings, "looking": looking})
 
     async def _look(self, request: Request) -> tuple[Any, bool]:
         rights, run = request.state.session.of, _run(request)

@@ -87,8 +87,10 @@ def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows) -> list[
     ]
 
 
-def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
-    """The app over *sources*. *key* signs login secrets."""
+def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
+    """The page as an ASGI app, over *sources*. *key*: that of login secrets, which another process signs; without it
+    people log in by token alone.
+    """
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, indexes)

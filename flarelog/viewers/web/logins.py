@@ -10,14 +10,13 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
-from flarelog.version import __version__
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import Refused, answer, said
 from flarelog.viewers.web.options import WebOptions
@@ -56,7 +55,6 @@ class Logins:
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
         self._origins, self.some = Origins(sources), sources.some
         self._wrong, self._ending = 0, False
-        self._free = asyncio.Event()
 
     async def __aenter__(self) -> Logins:
         self._asking = asyncio.create_task(self._ask_again())
@@ -140,8 +138,6 @@ class Logins:
             "who": session.who,
             "whose": hashlib.sha256(session.of.key).hexdigest()[:16],  # sessions with the same rights share it
             "receiver": self.name,
-            "version": __version__,
-            "until": int(session.until * 1000),
         }
 
     # --- limits
@@ -185,24 +181,16 @@ class Logins:
     @contextlib.asynccontextmanager
     async def place(self, session: User, kind: str) -> AsyncGenerator[None, None]:
         """Hold one of the places that *session* has for requests of *kind*. Raises Refused where none becomes free."""
-        with contextlib.suppress(TimeoutError):
+        places = session.places.setdefault(kind, asyncio.Semaphore(MOST[kind]))
+        try:
             async with asyncio.timeout(PATIENCE if kind != "tail" else 1.0):
-                while session.busy.get(kind, 0) >= MOST[kind]:
-                    self._free.clear()
-                    await self._free.wait()
-        with self._taken(session, kind):
-            yield
-
-    @contextlib.contextmanager
-    def _taken(self, session: User, kind: str) -> Iterator[None]:
-        if session.busy.get(kind, 0) >= MOST[kind]:
-            raise Refused(429, f"{MOST[kind]} {BUSY[kind]}, or log in once more")
-        session.busy[kind] = session.busy.get(kind, 0) + 1
+                await places.acquire()
+        except TimeoutError as error:
+            raise Refused(429, f"{MOST[kind]} {BUSY[kind]}, or log in once more") from error
         try:
             yield
         finally:
-            session.busy[kind] -= 1
-            self._free.set()
+            places.release()
 
 
 async def holds(origin: Origin) -> bool:

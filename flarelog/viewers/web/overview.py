@@ -42,16 +42,12 @@ def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, 
                 "run": info.run,
                 "state": info.standing(live=live),
                 "standing": standing_of_run(info, live=live),
-                "began": info.begun or None,
                 "grown": info.grown or None,
                 "sites": info.sites,
                 "logs": info.streams,
                 "bytes": info.size,
                 "gaps": info.gaps,
                 "unseen": info.unseen,
-                "open": info.open if live else None,
-                "sealed": info.sealed,
-                "failed": info.failed,
                 "unstored": info.unstored,
             }
             for info in sorted(found, key=lambda info: (info.begun, info.run), reverse=True)
@@ -88,7 +84,6 @@ def run_record(
         records.append({"site": site, **record, "streams": streams, **_unstored_record(others)})
     counts = Counter(record["standing"] for record in records)
     return {
-        "run": run,
         "state": told.standing(live=live),
         "sites": records,
         "counts": [[stands, counts[stands]] for stands in WORST if counts[stands]],
@@ -158,7 +153,6 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, c
         "rate": state.rate,
         "begun": info.begun,
         "grown": info.grown,
-        "ended": info.ended if info.sealed else 0,
         "gaps": len(info.gaps),
         "unseen": completeness(info).doubts,
         "rank": ranks.stretch(info.stream.key, info.committed).rank,

@@ -71,7 +71,7 @@ async def serve(app: Guarded, listening: socket.socket, stopped: asyncio.Event, 
     # Bad requests are warnings there: whoever reaches the port could fill the log with them.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
-        *(app,),
+        app,
         http=Connection,
         log_config=None,
         access_log=False,

@@ -6,6 +6,7 @@ memory alone, and end with the process.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -64,7 +65,7 @@ class Session(Generic[T]):
     of: T
     until: float
     over: bool = False  # it was ended early
-    busy: dict[str, int] = field(default_factory=dict)  # requests under way, by kind
+    places: dict[str, asyncio.Semaphore] = field(default_factory=dict)  # of requests under way, by kind
 
 
 class Sessions(Generic[T]):

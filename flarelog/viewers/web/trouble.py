@@ -22,12 +22,12 @@ from flarelog.lines.sgr import plain
 from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sources.zone import system_zone
-from flarelog.viewers.findings import Search, drawn, kept
+from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.first_error import First, LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import Told, found_in, rounds_of, searching
+from flarelog.viewers.searching import found_in, rounds_of, searching
 from flarelog.viewers.selection import Selection
 from flarelog.viewers.web.asking import named
 
@@ -45,7 +45,6 @@ class _Look:
     grown: int = -1  # bytes of the run at the last search
     due: float = 0.0
     findings: list[dict[str, Any]] = field(default_factory=list)
-    more: int = 0
     first: dict[str, Any] | None = None
     rounds: list[tuple[int, str]] = field(default_factory=list)  # when each began, and its name
 
@@ -85,12 +84,15 @@ class Troubles:
     async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
         began = time.monotonic()
         try:
-            (found, more, _), search, reading = await _findings(origin, run)
-            ahead = reading.ahead
-            look.findings, look.more = [{**finding_record(each), **named(each.stream)} for each in found[:MOST]], more
+            table, ranks = Table(), RankChooser(RankChoice())
+            view = View(new=drawn(table), notes=False, keep=kept(table))
+            reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
+            new = searching(table, ranks, stamps_here())
+            (found, _, _), search = await found_in(reading, new, system_zone(), time.time_ns())
+            look.findings = [{**finding_record(each), **named(each.stream)} for each in found[:MOST]]
             lines = LineSearch(reading, View(stamps=stamps_here(), notes=False), (0, 0))
             first = await first_error(reading, found, search, lines, around=False)
-            look.first = None if first is None else _first_record(first, ahead(first.stream))
+            look.first = None if first is None else _first_record(first, reading.ahead(first.stream))
             look.rounds = await _rounds(reading)
             look.grown = grown
         except FlarelogError as error:
@@ -112,15 +114,6 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
     return [(one.begin, one.name) for one in found]
 
 
-async def _findings(origin: Origin, run: str) -> tuple[Told, Search, Reading]:
-    table, ranks = Table(), RankChooser(RankChoice())
-    view = View(new=drawn(table), notes=False, keep=kept(table))
-    reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
-    new = searching(table, ranks, stamps_here())
-    found, search = await found_in(reading, new, system_zone(), time.time_ns())
-    return found, search, reading
-
-
 def _first_record(first: First, ahead: int) -> dict[str, Any]:
     """*first* for the page; the clock of its times is *ahead* ns."""
     found = {
@@ -133,22 +126,11 @@ def _first_record(first: First, ahead: int) -> dict[str, Any]:
     if root is None:
         wrong = [line for line in first.lines[first.stream] if first.is_wrong(line)]
         meaning = "this is the earliest line that looks like an error: no known cause was found"
-        return {
-            **found,
-            "text": plain(wrong[-1].text)[:MOST],
-            "meaning": meaning,
-            "action": "",
-            "id": "line",
-            "role": "line",
-        }
-    return {
-        **found,
+        return found | {"text": plain(wrong[-1].text)[:MOST], "meaning": meaning, "id": "line"}
+    return found | {
         "text": root.text,
         "meaning": root.meaning,
         "action": str(root.facts.get("advice", root.action)),
         "id": identity(root),
-        "signature": root.signature,
-        "rank": root.rank,
         "count": root.count,
-        "role": root.role,
     }

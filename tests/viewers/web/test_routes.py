@@ -24,7 +24,8 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, State, StreamId, StreamInfo
 from flarelog.stores import choose
 from flarelog.viewers.origin import StoreOrigin
-from flarelog.viewers.web import app, files
+from flarelog.viewers.web import files
+from flarelog.viewers.web.application import app
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Sources
 from flarelog.viewers.web.safety import HEADERS
