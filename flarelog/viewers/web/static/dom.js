@@ -9,15 +9,16 @@ const SVG = "http://www.w3.org/2000/svg";
  * An element. `on` holds listeners by event; a property that is null or false is left out, and so is such a child.
  */
 export function h(tag, properties = {}, ...children) {
-  return dressed(document.createElement(tag), properties, children);
+  return dress(document.createElement(tag), properties, children);
 }
 
 /** The same for SVG. */
 export function s(tag, properties = {}, ...children) {
-  return dressed(document.createElementNS(SVG, tag), properties, children);
+  return dress(document.createElementNS(SVG, tag), properties, children);
 }
 
-function dressed(element, properties, children) {
+/** Gives *element* properties and children, as `h` does. */
+export function dress(element, properties, children = []) {
   for (const [name, value] of Object.entries(properties)) {
     if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);

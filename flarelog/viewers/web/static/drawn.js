@@ -7,10 +7,14 @@ export class Drawn extends HTMLElement {
   made(properties) {
     if (this.canvas) return false;
     this.canvas = h("canvas", properties);
+    this.inks = {}; // by name, of the present theme
     this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this);
     this.theme = matchMedia("(prefers-color-scheme: dark)");
-    this.theme.addEventListener("change", (this.ontheme = () => this.draw()));
+    this.theme.addEventListener("change", (this.ontheme = () => {
+      this.inks = {};
+      this.draw();
+    }));
     return true;
   }
 
@@ -33,11 +37,16 @@ export class Drawn extends HTMLElement {
   pen(width, height) {
     const scale = devicePixelRatio || 1;
     const pen = this.canvas.getContext("2d");
-    const style = getComputedStyle(this);
     const size = [Math.round(width * scale), Math.round(height * scale)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
-    return [pen, (name) => style.getPropertyValue(name).trim(), style];
+    return [pen, (name) => (this.inks[name] ??= this.ink(name))];
+  }
+
+  /** The colour *name* of the style sheet, whose value there names those of both themes. */
+  ink(name) {
+    this.canvas.style.color = `var(${name})`;
+    return getComputedStyle(this.canvas).color;
   }
 }

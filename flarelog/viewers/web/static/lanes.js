@@ -4,7 +4,7 @@
  * answers, and keeps it without an answer, so that what is below never moves.
  */
 
-import { Refused, ask, path, query } from "./api.js";
+import { ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
 import { again } from "./runs.js";
@@ -52,8 +52,8 @@ export class Lanes extends Drawn {
       this.idles();
       this.draw();
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
       if (error.status >= 400 && error.status < 500) this.idles(); // an older receiver has no timeline
+      throw error;
     }
   }
 
@@ -99,8 +99,8 @@ export class Lanes extends Drawn {
     this.width = this.canvas.parentElement.clientWidth;
     this.names = Math.min(NAMES, this.width / 4);
     const height = this.height;
-    const [pen, ink, style] = this.pen(this.width, height);
-    pen.font = `12px ${style.fontFamily}`;
+    const [pen, ink] = this.pen(this.width, height);
+    pen.font = `12px ${getComputedStyle(this).fontFamily}`;
     pen.textBaseline = "middle";
     let free = 0; // where there is room for the next name
     for (const [at, text] of this.record.rounds ?? []) {
@@ -133,7 +133,7 @@ export class Lanes extends Drawn {
     pen.fillStyle = ink("--line");
     pen.fillRect(this.names, y + LANE - 3, this.width - this.names - 8, 1);
     for (const [from, to, state] of lane.states ?? []) {
-      pen.fillStyle = ink(`--lane-${state.replace(" ", "-")}`) || ink("--line");
+      pen.fillStyle = ink(`--lane-${state.replace(" ", "-")}, var(--line)`);
       const high = state === "quiet" ? 2 : LANE - 8;
       const width = Math.max(1, this.x(to) - this.x(from));
       pen.fillRect(this.x(from), y + LANE - 3 - high, width, high);

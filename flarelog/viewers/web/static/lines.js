@@ -66,12 +66,17 @@ export class Lines {
   replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left, keys } = {}) {
     this.clear();
     this.from = from;
-    this.whole = open.length > 0;
     this.number = line ?? null;
     this.about = about;
     this.append(rows, left, { keys });
     this.to = to;
-    for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
+    this.opens(open);
+  }
+
+  /** The rows go to the end of a log, if any are *open* there. */
+  opens(open = []) {
+    this.whole = open.length > 0;
+    for (const [k, rows] of Map.groupBy(open, (row) => row[0])) this.reopen(k, rows);
   }
 
   /** Puts *rows* of the level before all others. Returns how many are new. */

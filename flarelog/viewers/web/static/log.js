@@ -67,26 +67,13 @@ export class LogPage extends Choosing {
     if (place || history.state?.place) history.replaceState({ ...history.state, place }, "");
   }
 
-  keepsSoon() {
-    this.stay.later("keep", () => {
-      this.stay.timers.keep = 0;
-      this.keep();
-    }, KEEP);
-  }
-
   // The parts of the page.
 
   build() {
     const button = (text, title, act, properties = {}) => h("button", { type: "button", title, on: { click: act }, ...properties }, text);
-    this.list = document.createElement("log-list");
-    this.list.id = "rows";
-    this.list.setAttribute("role", "log");
-    this.list.setAttribute("aria-live", "off");
-    this.list.setAttribute("aria-label", this.stream ? `Lines of ${this.stream.site}/${called(this.stream)}` : `Lines of ${this.run}`);
-    this.map = document.createElement("mini-map");
-    this.map.setAttribute("aria-controls", "rows");
-    this.map.setAttribute("aria-label", "Place in the log");
-    this.map.hidden = !this.stream;
+    const name = this.stream && `${this.stream.site}/${called(this.stream)}`;
+    this.list = h("log-list", { id: "rows", role: "log", "aria-live": "off", "aria-label": `Lines of ${name ?? this.run}` });
+    this.map = h("mini-map", { "aria-controls": "rows", "aria-label": "Place in the log", hidden: !this.stream });
     this.search = searchOf(this.run);
     this.search.hidden = this.search.state === "off";
     this.search.begin(this.run, this.stream, this.stream ? null : []);
@@ -96,14 +83,13 @@ export class LogPage extends Choosing {
     this.where = h("span", { class: "where" });
     this.told = h("span", { class: "told", role: "status" });
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
-    const raw = this.stream && `/api/raw?${query(this.stream)}`;
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": "This log" },
       this.following, button("Search", "Search (/)", () => this.search.open()), this.level,
       button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this)),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
-      this.stream && h("a", { class: "button", href: raw, download: `${this.stream.site}-${called(this.stream).replaceAll("/", "-")}`, title: "Download the log's bytes" }, "Download"),
+      this.stream && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
       button("?", "Keys (?)", help, { "aria-label": "Keys" }));
-    this.append(h("h1", { class: "unseen" }, this.stream ? `${this.stream.site}/${called(this.stream)} of ${this.run}` : `Logs of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
+    this.append(h("h1", { class: "unseen" }, `${name ?? "Logs"} of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
     this.hear();
   }
 
@@ -180,7 +166,7 @@ export class LogPage extends Choosing {
     const greatest = list.lines.view().slice(0, -seen.behind || undefined).findLast((item) => item.number !== null)?.number ?? 0; // a bar has none
     const width = count(Math.max(greatest, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
-    if (!this.stay.timers.keep) this.keepsSoon(); // live rows must not put it off for ever
+    if (!this.stay.timers.keep) this.stay.later("keep", () => this.keep(), KEEP); // live rows must not put it off for ever
     this.tellNews();
     this.light();
     this.more();

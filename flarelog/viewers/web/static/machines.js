@@ -3,8 +3,8 @@
  * worst figures. Hidden while no site has reported its machine's health.
  */
 
-import { Refused, ask, query } from "./api.js";
-import { h, icon } from "./dom.js";
+import { ask, query } from "./api.js";
+import { dress, h, icon } from "./dom.js";
 import { again } from "./runs.js";
 
 const EVERY = 10_000; // ms; a sidecar measures as often
@@ -17,26 +17,16 @@ export class Machines extends HTMLElement {
 
   connectedCallback() {
     if (this.details) return;
-    this.hidden = true;
-    this.setAttribute("role", "region");
-    this.setAttribute("aria-label", "Machines");
+    dress(this, { hidden: true, role: "region", "aria-label": "Machines" });
     this.warnings = h("ul", { hidden: true });
     this.tables = h("div", {});
     this.details = h("details", {}, h("summary", {}, "Machines"), this.tables);
     this.append(this.warnings, this.details);
-    this.stop = again(() => this.look(), EVERY);
+    this.stop = again(async () => this.draw(await ask(`/api/machines?${query({ run: this.run })}`)), EVERY);
   }
 
   disconnectedCallback() {
     this.stop();
-  }
-
-  async look() {
-    try {
-      this.draw(await ask(`/api/machines?${query({ run: this.run })}`));
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-    }
   }
 
   draw({ now, worst, warnings }) {

@@ -3,6 +3,7 @@
  * list's scroll bar, over all bytes of the log, not over the rows that the page holds.
  */
 
+import { dress } from "./dom.js";
 import { Drawn } from "./drawn.js";
 
 const LEAST = 14; // pixels of the thumb
@@ -18,12 +19,7 @@ export class MiniMap extends Drawn {
 
   connectedCallback() {
     if (!this.made({ "aria-hidden": "true" })) return;
-    this.append(this.canvas);
-    this.setAttribute("role", "scrollbar");
-    this.setAttribute("aria-orientation", "vertical");
-    this.setAttribute("aria-valuemin", "0");
-    this.setAttribute("aria-valuemax", "100");
-    this.setAttribute("aria-valuenow", "0");
+    dress(this, { role: "scrollbar", "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, [this.canvas]);
     this.addEventListener("pointerdown", (event) => this.pressed(event));
     this.addEventListener("pointermove", (event) => this.hold !== undefined && this.dragged(event));
     for (const end of ["pointerup", "pointercancel"]) this.addEventListener(end, () => (this.hold = undefined));

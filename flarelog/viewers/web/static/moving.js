@@ -41,7 +41,10 @@ class Stay extends AbortController {
   /** Runs *act* in *ms*, instead of an earlier act of the same *name*. */
   later(name, act, ms) {
     clearTimeout(this.timers[name]);
-    if (!this.signal.aborted) this.timers[name] = setTimeout(act, ms);
+    this.timers[name] = this.signal.aborted ? 0 : setTimeout(() => {
+      this.timers[name] = 0;
+      act();
+    }, ms);
   }
 
   hush() {
@@ -240,8 +243,7 @@ export class Moving extends HTMLElement {
           const first = !lines.rows.length;
           lines.append(answer.rows, answer.left, answer);
           if (first) this.count();
-          for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
-          lines.whole = Boolean(answer.open?.length);
+          lines.opens(answer.open);
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
           if (!list.selection) {
             const before = lines.view().length;

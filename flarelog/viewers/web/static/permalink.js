@@ -4,7 +4,7 @@ import { ask, path, query, waited } from "./api.js";
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
 import { NOTE, REST } from "./lines.js";
-import { bytes, called } from "./words.js";
+import { bytes } from "./words.js";
 
 /**
  * Shows the link to the marked lines, and the command that shows them in a terminal. Without a mark: for the lines on the
@@ -28,7 +28,7 @@ export async function link(page) {
   const command = h("div", {});
   const rest = page.list.lines.rows.some((row) => row[0] === range[0] && row[1] === range[1] && row[4] & REST);
   card("These lines", rest && h("p", {}, "The first line begins above these bytes: its beginning is not among them."), h("h3", {}, "Link"), copied(link), h("h3", {}, "In a terminal"), command,
-    h("p", {}, h("a", { href: raw, download: `${stream.site}-${called(stream).replaceAll("/", "-")}` }, `Download these ${bytes(range[2] - range[1])}`)));
+    h("p", {}, h("a", { href: raw, download: true }, `Download these ${bytes(range[2] - range[1])}`)));
   try {
     const asked = ask(`/api/command?${query({ ...stream, from: range[1], to: range[2] })}`);
     command.replaceChildren(copied((await waited(asked, () => say(command, "Waiting for the command \u2026"))).command));

@@ -11,7 +11,7 @@ import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
 import { searchOf } from "./search.js";
-import { again, past, silence, trouble } from "./runs.js";
+import { again, past, shows, silence, trouble } from "./runs.js";
 import { bytes, called, count, moment, several, skew } from "./words.js";
 
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
@@ -95,7 +95,7 @@ export class RunPage extends HTMLElement {
     try {
       const headers = this.etag ? { "If-None-Match": this.etag } : {};
       const asked = answered(`/api/run?${query({ run: this.run, so_far: this.record?.sites.length ?? 0 })}`, undefined, { headers });
-      const response = await waited(asked, () => this.record || this.waits("Waiting for the sites \u2026"));
+      const response = await waited(asked, () => this.record || shows(this.empty, "Waiting for the sites \u2026"));
       trouble(this.trouble, null);
       this.leave(false);
       if (response.status === 304) return;
@@ -117,13 +117,8 @@ export class RunPage extends HTMLElement {
     }
   }
 
-  waits(sentence) {
-    this.empty.hidden = false;
-    say(this.empty, sentence);
-  }
-
-  late(who) {
-    silence(this.trouble, who === "web" ? "flarelog web" : (this.record?.receiver ?? "The receiver"));
+  late(who = this.record?.receiver ?? "The receiver") {
+    silence(this.trouble, who);
     this.leave(true);
   }
 

@@ -8,8 +8,9 @@ const EVERY = 2000;
 const LATE = 2500; // ms without an answer after which the page says so
 
 /**
- * Calls *look* again and again while the tab is visible, and *late* while one takes long, with who does not answer: `web`,
- * or `receiver`, for which flarelog web waits. Returns the function that ends it.
+ * Calls *look* again and again while the tab is visible, also after it was refused, and *late* while one takes long. *late*
+ * gets the name of flarelog web if that does not answer; otherwise flarelog web waits for its receiver. Returns the function
+ * that ends it.
  */
 export function again(look, every = EVERY, late = null) {
   let timer;
@@ -19,10 +20,14 @@ export function again(look, every = EVERY, late = null) {
     if (over || document.visibilityState === "hidden") return;
     let waits = true;
     const waiting = late && setTimeout(async () => {
-      const who = (await answers()) ? "receiver" : "web";
+      const who = (await answers()) ? undefined : "flarelog web";
       if (waits && !over) late(who);
     }, LATE);
-    await look();
+    try {
+      await look();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+    }
     waits = false;
     clearTimeout(waiting);
     clearTimeout(timer);
@@ -35,6 +40,12 @@ export function again(look, every = EVERY, late = null) {
     clearTimeout(timer);
     document.removeEventListener("visibilitychange", next);
   };
+}
+
+/** Shows *sentence* in *place*, which may be hidden. */
+export function shows(place, sentence) {
+  place.hidden = false;
+  say(place, sentence);
 }
 
 /** Shows in *place* that *who* does not answer, unless an error is shown there. */
@@ -90,7 +101,7 @@ export class RunsPage extends HTMLElement {
 
   async look() {
     try {
-      this.record = await waited(ask("/api/runs"), () => this.record || this.waits("Waiting for the runs \u2026"));
+      this.record = await waited(ask("/api/runs"), () => this.record || shows(this.empty, "Waiting for the runs \u2026"));
       trouble(this.trouble, null);
       this.draw(false);
     } catch (error) {
@@ -100,13 +111,8 @@ export class RunsPage extends HTMLElement {
     }
   }
 
-  waits(sentence) {
-    this.empty.hidden = false;
-    say(this.empty, sentence);
-  }
-
-  late(who) {
-    silence(this.trouble, who === "web" ? "flarelog web" : "The receiver");
+  late(who = "The receiver") {
+    silence(this.trouble, who);
     this.draw(true);
   }
 
