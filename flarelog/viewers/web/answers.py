@@ -56,6 +56,8 @@ class _Listing:
     machine to itself.
     """
 
+    task: asyncio.Task[Listed]
+
     def __init__(self) -> None:
         self.state = RunState.UNKNOWN
         self.found: Sequence[StreamInfo] = ()
@@ -69,17 +71,12 @@ class _Listing:
                 await self.wanted.wait()
 
 
-class _Begun(NamedTuple):
-    task: asyncio.Task[Listed]
-    listing: _Listing
-
-
 class Lists:
     """Recent lists, which tabs that ask for the same share."""
 
     def __init__(self) -> None:
         self._kept = Lately[Listed](FRESH)
-        self._making: dict[tuple[bytes, str], _Begun] = {}
+        self._making: dict[tuple[bytes, str], _Listing] = {}
         self._ones = Lately[StreamInfo](ONE, share=0, waits=True)
         self._runs: dict[Rights, asyncio.Task[list[RunInfo]]] = {}
         self._timelines = Lately[list[Moment]](1.0, share=10, waits=True, kept=20)
@@ -105,9 +102,9 @@ class Lists:
     async def of(self, rights: Rights, run: str, sites: Collection[str] = ()) -> Listed:
         """All of a run, or of *sites* in it at least. Raises NotFound, NotAllowed, CannotConnect."""
         if not 0 < len(sites) < FEW:
-            begun = self._begun(rights, run)
-            begun.listing.wanted.set()
-            return await asyncio.shield(begun.task)
+            listing = self._begun(rights, run)
+            listing.wanted.set()
+            return await asyncio.shield(listing.task)
         wanted = tuple(sorted(sites))
         made = partial(self._listed, rights, run, wanted, _Listing())
         return await self._kept.of((rights.key, run, wanted), (), made)
@@ -123,35 +120,32 @@ class Lists:
 
     async def soon(self, rights: Rights, run: str, *, rest: bool = False) -> Listed:
         """All of a run, or as much as is listed by now; *rest*: the client has that part. Raises as ``of``."""
-        task, listing = self._begun(rights, run)
+        listing = self._begun(rights, run)
         if rest:
             listing.wanted.set()
-            await asyncio.wait((task,), timeout=WAIT)
-        else:
-            some = asyncio.create_task(listing.some.wait())
-            try:
-                await asyncio.wait((task, some), timeout=WAIT, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                some.cancel()
-        if task.done():
-            return task.result()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT):
+                await (asyncio.wait((listing.task,)) if rest else listing.some.wait())
+        if listing.task.done():
+            return listing.task.result()
         found = [info for info in listing.found if not info.unstored]
         sites = len({info.stream.site for info in found})
         return Listed(ordered(found[:SOME]), listing.state, whole=False, sites=sites)
 
-    def _begun(self, rights: Rights, run: str) -> _Begun:
+    def _begun(self, rights: Rights, run: str) -> _Listing:
         """The listing of *run*; concurrent callers share one."""
         key = (rights.key, run)
         if key not in self._making:
-            listing = _Listing()
+            listing = self._making[key] = _Listing()
             made = self._kept.of((*key, ()), (), partial(self._listed, rights, run, (), listing))
-            task = asyncio.create_task(made)
-            task.add_done_callback(partial(self._over, key))
-            self._making[key] = _Begun(task, listing)
+            listing.task = asyncio.create_task(made)
+            listing.task.add_done_callback(partial(self._over, key))
         return self._making[key]
 
     def _over(self, key: tuple[bytes, str], task: asyncio.Task[Listed]) -> None:
-        self._making.pop(key).listing.wanted.set()  # a fresh list may still be under way: it must not wait
+        listing = self._making.pop(key)
+        listing.some.set()
+        listing.wanted.set()  # a fresh list may still be under way: it must not wait
         if not task.cancelled():
             task.exception()  # a waiting caller gets it, otherwise the next one
 
@@ -175,7 +169,7 @@ class Lists:
         return Listed(stored, state, unstored=[info for info in every if info.unstored])
 
     async def close(self) -> None:
-        for task in [*self._runs.values(), *(begun.task for begun in self._making.values())]:
+        for task in [*self._runs.values(), *(listing.task for listing in self._making.values())]:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await self._kept.close()

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
@@ -22,6 +23,7 @@ from flarelog.lines.sgr import plain
 from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sources.zone import system_zone
+from flarelog.stores.moments import Moment
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.first_error import First, LineSearch, first_error
 from flarelog.viewers.flow import View
@@ -93,7 +95,11 @@ class Troubles:
             lines = LineSearch(reading, View(stamps=stamps_here(), notes=False), (0, 0))
             first = await first_error(reading, found, search, lines, around=False)
             look.first = None if first is None else _first_record(first, reading.ahead(first.stream))
-            look.rounds = await _rounds(reading)
+            moments: Sequence[Moment] = ()  # without them only the rounds whose lines tell a time are known
+            with suppress(NotAllowed):
+                moments = await origin.timeline(run)
+            rounds = await rounds_of(origin, reading.infos, moments, stamps_here(), reading.ahead)
+            look.rounds = [(one.begin, one.name) for one in rounds]
             look.grown = grown
         except FlarelogError as error:
             log.debug("the findings of a run are not known: %s", error)
@@ -102,16 +108,6 @@ class Troubles:
         finally:
             took = time.monotonic() - began
             look.due, look.task = time.monotonic() + min(max(LEAST, SHARE * took), LATEST), None
-
-
-async def _rounds(reading: Reading) -> list[tuple[int, str]]:
-    """The rounds that the server's log tells; from an older receiver only those whose lines tell a time."""
-    try:
-        moments = await reading.origin.timeline(reading.selection.run)
-    except NotAllowed:
-        moments = []
-    found = await rounds_of(reading.origin, reading.infos, moments, stamps_here(), reading.ahead)
-    return [(one.begin, one.name) for one in found]
 
 
 def _first_record(first: First, ahead: int) -> dict[str, Any]:
