@@ -16,7 +16,8 @@ from flarelog.lines.line import Line, Note
 from flarelog.lines.sgr import plain
 from flarelog.render.container import Renderer
 from flarelog.viewers.console import Console, ConsoleOptions
-from flarelog.viewers.web.rows import ERROR, INSIDE, Encoder
+from flarelog.viewers.web.rows import ERROR, INSIDE
+from flarelog.viewers.web.rows import encoded as encoded_row
 from tests.annotated import annotated
 from tests.rows import rows, together
 
@@ -625,7 +626,7 @@ def test_a_line_of_a_containers_other_stream_is_of_no_traceback(row: tuple[list[
     lines = annotated(cri(*said))
     wrong = [line.text for line in Chooser(Choice(level=Level.ERROR)).feed(lines) if line is not None]
     assert wrong == block
-    encoded = [json.loads(f"[{each}") for each in Encoder().rows(lines)]
+    encoded = [json.loads(f"[{each}") for each in map(encoded_row, lines)]
     assert [each[2] for each in encoded if each[3] & (ERROR | INSIDE)] == block
     out = io.BytesIO()
     Console(out, ConsoleOptions(output="json")).show(lines, "0.log")

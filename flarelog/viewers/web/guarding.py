@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flarelog.viewers.web.asking import sentence
@@ -17,7 +18,7 @@ from flarelog.viewers.web.safety import HEADERS, LONGEST_BODY, Asked, refusal
 
 log = logging.getLogger(__name__)
 
-_COUNTED = {b"host", b"origin", b"content-type", b"content-length", b"sec-fetch-site", b"x-forwarded-proto"}
+_COUNTED = ("host", "origin", "content-type", "content-length", "sec-fetch-site", "x-forwarded-proto")
 _SHOWN = 2  # parts of a path in the access log: the parts behind them are names
 
 
@@ -42,7 +43,10 @@ class Guarded:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = _with_headers(message.get("headers", ()))
+                headers = MutableHeaders(scope=message)
+                del headers["server"]
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
             await send(message)
@@ -59,12 +63,8 @@ class Guarded:
 
 
 def asked_of(scope: MutableMapping[str, Any]) -> Asked:
-    headers: dict[str, str] = {}
-    twice = False
-    for raw, value in scope["headers"]:
-        name = raw.decode("latin-1").lower()
-        twice = twice or (raw.lower() in _COUNTED and name in headers)
-        headers[name] = f"{headers[name]}; {value.decode('latin-1')}" if name in headers else value.decode("latin-1")
+    headers = Headers(scope=scope)
+    twice = any(len(headers.getlist(name)) > 1 for name in _COUNTED)
     return Asked(scope["method"], scope["path"], headers, twice)
 
 
@@ -82,12 +82,6 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return bounded
-
-
-def _with_headers(given: Any) -> list[tuple[bytes, bytes]]:
-    own = [(name, value) for name, value in given if name.lower() != b"server"]
-    said = {name.lower() for name, _ in own}
-    return own + [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in said]
 
 
 def _shown(path: str) -> str:

@@ -17,14 +17,11 @@ from typing import NamedTuple
 
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
-from flarelog.lines.merge import LiveKeys
 from flarelog.model import Buffer, StreamId, StreamInfo
-from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import QUIET, SETTLE, Flow, Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import same
-from flarelog.viewers.web.numbering import Numbering
-from flarelog.viewers.web.rows import Encoder, bar
+from flarelog.viewers.web.rows import LiveRows, bar
 from flarelog.viewers.web.windows import info_of
 
 RING = 1 << 20  # characters of encoded rows
@@ -61,11 +58,6 @@ def is_calm(data: bytes) -> bool:
     return data.count(b"\r") == data.count(b"\r\n")
 
 
-def live_keys(info: StreamInfo) -> LiveKeys:
-    """The keys of the rows to come in the log of *info*."""
-    return LiveKeys(Clocks((info,)).ahead(info.stream))
-
-
 @dataclass(slots=True, eq=False)
 class Viewer:
     """A reader of a feed, with the rights of *origin*. *refused*: why it may not read any more."""
@@ -91,11 +83,10 @@ class Feed:
         self.opened = ""  # its open rows, encoded
         self.place = start
         self._begin, self._line_of, self._from = begin, line_of, start
-        self._numbering = Numbering(start)
         self._flow: Flow | None = None
         self._ring: deque[Batch] = deque()
         self._size = 0
-        self._encoder = Encoder(live_keys(info))
+        self._rows = LiveRows(info, start)
         self._viewers: dict[Viewer, None] = {}
         self._reader: Viewer | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -193,7 +184,7 @@ class Feed:
                 while at < len(data):
                     began, size, now = time.perf_counter(), self._slices.size, time.monotonic()
                     piece = data[at : at + size]
-                    self._numbering.feed(number + at, piece)
+                    self._rows.numbering.feed(number + at, piece)
                     items = flow.feed(number + at, piece, now)
                     at += size
                     if calm and at >= len(data):
@@ -207,8 +198,8 @@ class Feed:
 
     async def _number(self, origin: Origin) -> None:
         """Ask for the number of the first line, if it is unknown."""
-        if self._numbering.first is None:
-            self._numbering.first = await self._line_of(origin, self.info, self._from)
+        if self._rows.numbering.first is None:
+            self._rows.numbering.first = await self._line_of(origin, self.info, self._from)
 
     async def _number_soon(self, origin: Origin) -> None:
         """As ``_number``; where that takes longer than TICK, viewers are woken meanwhile, and it is asked again."""
@@ -253,8 +244,7 @@ class Feed:
         self._tell()
 
     def _give(self, flow: Flow, items: list[Item]) -> None:
-        items = [item for item in items if item is not None]
-        rows, place = "\n".join(self._encoder.rows(items, self._numbering.of(items))), flow.place
+        rows, place = self._rows.of(items), flow.place
         if not rows and place == self.place:
             return
         if place != self.place:

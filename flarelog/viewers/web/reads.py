@@ -30,7 +30,7 @@ from flarelog.viewers.web.asking import Refused, level_of, said, same, share, st
 from flarelog.viewers.web.drawing import Wanted
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
-from flarelog.viewers.web.rows import Encoder, bar, numbered
+from flarelog.viewers.web.rows import bar, encoded, numbered
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Windows, info_of
@@ -99,7 +99,7 @@ class Reads:
                 "about": about or number is None,
                 **({"left": drawn.left} if drawn.left else {}),
             },
-            Encoder().rows(drawn.rows),
+            list(map(encoded, drawn.rows)),
             begin=drawn.begin,
             end=drawn.end,
             at=at,
@@ -136,8 +136,7 @@ class Reads:
             else:
                 end = monotonic() + LOOKING
                 found = await merged.of_level(turn, places, count, level, back=back, late=lambda: monotonic() >= end)
-            encoders = [Encoder() for _ in infos]
-            rows = [f"[{k},{encoders[k].row(line)}" for k, line, _ in found.rows]
+            rows = [f"[{k},{encoded(line)}" for k, line, _ in found.rows]
             clocks = Clocks(infos)
             ordered = text(asked, "order") != "arrival"
             head = {

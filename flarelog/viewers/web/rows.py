@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import zip_longest
 from json.encoder import encode_basestring
 from time import time_ns
 
 from flarelog.lines.levels import Level
 from flarelog.lines.line import MARK, Line, Note, Rest
 from flarelog.lines.merge import LiveKeys
-from flarelog.lines.sgr import SGR, changed, plain
+from flarelog.lines.sgr import SGR, changed
+from flarelog.model import StreamInfo
+from flarelog.viewers.clocks import Clocks
+from flarelog.viewers.flow import Item
+from flarelog.viewers.web.numbering import Numbering
 
 BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST, BEGINS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 _WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # ints: looking up a member of an enum takes ten times as long
@@ -27,57 +30,53 @@ SPANS = 2000  # of a row; the text behind them has no colour
 _WEIGHTS = {"1": "b", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s", "21": "u"}
 
 
-class Encoder:
-    """Encodes the lines of one log, as a ``Reader`` annotated them. *keys*: of live lines."""
+class LiveRows:
+    """Encodes the lines to come in the log of *info* from *offset* on, with their keys and their numbers."""
 
-    def __init__(self, keys: LiveKeys | None = None) -> None:
-        self._keys, self._key = keys, 0
+    def __init__(self, info: StreamInfo, offset: int) -> None:
+        self.numbering = Numbering(offset)
+        self._keys, self._key = LiveKeys(Clocks((info,)).ahead(info.stream)), 0
 
-    def rows(self, lines: Iterable[Line | None], numbers: Sequence[int | None] = ()) -> list[str]:
-        """*lines* as rows, each without its ``[k,``. *numbers*: their line numbers, None where a row needs none."""
-        those, now, found = [line for line in lines if line is not None], time_ns(), []
-        for line, number in zip_longest(those, numbers):
-            key = None
-            if self._keys is not None:
-                before, self._key = self._key, self._keys.of(line.time, now)
-                if self._key != (before if line.time is None else line.time):
-                    key = self._key // _MILLISECOND
-            found.append(self.row(line, key, number))
-        return found
+    def of(self, items: Sequence[Item]) -> str:
+        """*items* as rows, with a line feed between two."""
+        lines, now, found = [item for item in items if item is not None], time_ns(), []
+        for line, number in zip(lines, self.numbering.of(lines), strict=True):
+            before, self._key = self._key, self._keys.of(line.time, now)
+            told = self._key == (before if line.time is None else line.time)
+            found.append(encoded(line, None if told else self._key // _MILLISECOND, number))
+        return "\n".join(found)
 
-    def row(self, line: Line, key: int | None = None, number: int | None = None) -> str:
-        offset, end, text, stream, time, (_, level, begins, within, _) = line
-        spans, flags = "", 0
-        if isinstance(line, Note):
-            flags |= NOTE
-            text = plain(text)
-        else:
-            if "\x1b" in text:
-                text, spans = parted(text)
-            if level is not None and level >= _WARNING:
-                flags |= ERROR if level >= _ERROR else WARNING
-            if begins:
-                flags |= BEGINS
-            elif within:
-                flags |= INSIDE
-            if stream == "stderr":
-                flags |= STDERR
-            if text.endswith(MARK):
-                flags |= CUT
-            if isinstance(line, Rest):
-                flags |= REST
-        more = "" if number is None else f",{number}"
-        for value in (key, spans or None, None if time is None else time // _MILLISECOND):
-            if value is not None or more:
-                more = f",{'null' if value is None else value}{more}"
-        return f"{offset},{end},{encode_basestring(text)},{flags}{more}]"
+
+def encoded(line: Line, key: int | None = None, number: int | None = None) -> str:
+    """*line* as a row without its ``[k,``; *number*: of the line."""
+    offset, end, text, stream, time, (_, level, begins, within, _) = line
+    text, spans = parted(text)
+    flags = 0
+    if isinstance(line, Note):
+        flags, spans = NOTE, ""
+    else:
+        if level is not None and level >= _WARNING:
+            flags |= ERROR if level >= _ERROR else WARNING
+        if begins:
+            flags |= BEGINS
+        elif within:
+            flags |= INSIDE
+        if stream == "stderr":
+            flags |= STDERR
+        if text.endswith(MARK):
+            flags |= CUT
+        if isinstance(line, Rest):
+            flags |= REST
+    more = "" if number is None else f",{number}"
+    for value in (key, spans or None, None if time is None else time // _MILLISECOND):
+        if value is not None or more:
+            more = f",{'null' if value is None else value}{more}"
+    return f"{offset},{end},{encode_basestring(text)},{flags}{more}]"
 
 
 def bar(offset: int, text: str) -> str:
     """An open row: a state of a bar, or a line that has not ended."""
-    spans = ""
-    if "\x1b" in text:
-        text, spans = parted(text)
+    text, spans = parted(text)
     return f"{offset},{offset},{encode_basestring(text)},{BAR}{f',null,{spans}' if spans else ''}]"
 
 
@@ -91,6 +90,8 @@ def numbered(k: int, rows: str) -> str:
 
 def parted(text: str) -> tuple[str, str]:
     """*text* without its colours, and their spans, encoded."""
+    if "\x1b" not in text:
+        return text, ""
     parts: list[str] = []
     spans: list[str] = []
     at, style, begin = 0, "", 0

@@ -18,12 +18,10 @@ from weakref import WeakKeyDictionary
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
-from flarelog.viewers.flow import Item
 from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.asking import same, told
-from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer, live_keys
-from flarelog.viewers.web.numbering import Numbering
-from flarelog.viewers.web.rows import Encoder, numbered
+from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer
+from flarelog.viewers.web.rows import LiveRows, numbered
 from flarelog.viewers.web.windows import info_of
 
 FLUSH = 0.05  # seconds
@@ -204,12 +202,7 @@ class Tail:
         """Read to the present end; False where the browser took nothing for STALLED seconds before that."""
         part.info = info = same(await info_of(self._origin, part.info.stream), part.info.begun)
         start = part.position
-        encoder, slices, numbering = Encoder(live_keys(info)), Slices(), Numbering(start)
-
-        def rows(items: Sequence[Item]) -> str:
-            lines = [item for item in items if item is not None]
-            return "\n".join(encoder.rows(lines, numbering.of(lines)))
-
+        rows, slices = LiveRows(info, start), Slices()
         flow = await self._hub.begin(self._origin, info, start)
         found = self._origin.find(info.stream, flow.position, flow.marks, follow=False, stop=info.committed)
         async with contextlib.aclosing(found) as pieces:
@@ -220,16 +213,16 @@ class Tail:
                     continue
                 data, at = bytes(what[: info.committed - number]), 0  # lines are counted up to there
                 while at < len(data):
-                    if numbering.first is None:
-                        numbering.first = await self._hub.line_of(self._origin, info, start)
+                    if rows.numbering.first is None:
+                        rows.numbering.first = await self._hub.line_of(self._origin, info, start)
                     began, piece = time.perf_counter(), data[at : at + slices.size]
-                    numbering.feed(number + at, piece)
-                    self._give(part, rows(flow.feed(number + at, piece, time.monotonic())), flow.place)
+                    rows.numbering.feed(number + at, piece)
+                    self._give(part, rows.of(flow.feed(number + at, piece, time.monotonic())), flow.place)
                     slices.took(time.perf_counter() - began)
                     at += len(piece)
                     if not await self._room(STALLED):
                         return False
-        self._give(part, rows(flow.settle(float("inf"))), flow.place)
+        self._give(part, rows.of(flow.settle(float("inf"))), flow.place)
         return True
 
     async def _share(self, part: _Part) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest import mock
 
 import pytest
 
 from flarelog.lines.line import Line, Note
-from flarelog.lines.merge import LiveKeys
+from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import Renderer
+from flarelog.viewers.web.numbering import Numbering
 from flarelog.viewers.web.rows import (
     BAR,
     BEGINS,
@@ -20,9 +22,10 @@ from flarelog.viewers.web.rows import (
     NOTE,
     STDERR,
     WARNING,
-    Encoder,
+    LiveRows,
     bar,
     classes_of,
+    encoded,
     numbered,
 )
 from tests.annotated import annotated
@@ -32,7 +35,7 @@ from tests.rows import together
 def rows(data: bytes, k: int = 0) -> list[list[Any]]:
     renderer = Renderer("plain")
     found: list[list[Any]] = json.loads(
-        f"[{numbered(k, chr(10).join(Encoder().rows(annotated(renderer.feed(data) + renderer.close()))))}]"
+        f"[{numbered(k, chr(10).join(encoded(line) for line in annotated(renderer.feed(data) + renderer.close())))}]"
     )
     return found
 
@@ -69,9 +72,9 @@ def test_the_lines_of_a_traceback_can_be_folded_into_its_first(block: bytes) -> 
 
 
 def test_notes_and_outputs_are_told_apart() -> None:
-    note = json.loads(f"[{numbered(0, Encoder().row(Note.at(7, 'gap: x', {'event': 'gap'})))}]")[0]
+    note = json.loads(f"[{numbered(0, encoded(Note.at(7, 'gap: x', {'event': 'gap'})))}]")[0]
     assert (note[1], note[2], note[4]) == (7, 7, NOTE)
-    line = json.loads(f"[{numbered(0, Encoder().row(Line(0, 1, 'x', 'stderr', 1_795_420_801_123_456_789)))}]")[0]
+    line = json.loads(f"[{numbered(0, encoded(Line(0, 1, 'x', 'stderr', 1_795_420_801_123_456_789)))}]")[0]
     assert line == [0, 0, 1, "x", STDERR, 1_795_420_801_123]
     assert json.loads(f"[{numbered(1, bar(5, chr(27) + '[1m50%' + chr(27) + '[0m'))}]") == [
         [1, 5, 5, "50%", BAR, None, [[0, 3, "b"]]]
@@ -130,9 +133,9 @@ def test_what_a_log_says_stays_text(text: str) -> None:
 
 
 def test_rows_that_streams_share_can_be_numbered_for_each_viewer() -> None:
-    encoded = "\n".join(Encoder().rows([Line(0, 3, 'a",\n', ""), Line(3, 5, "[0,", "")]))
-    assert encoded.count("\n") == 1
-    assert [row[0] for row in json.loads(f"[{numbered(12, encoded)}]")] == [12, 12]
+    shared = "\n".join(map(encoded, [Line(0, 3, 'a",\n', ""), Line(3, 5, "[0,", "")]))
+    assert shared.count("\n") == 1
+    assert [row[0] for row in json.loads(f"[{numbered(12, shared)}]")] == [12, 12]
     assert numbered(3, "") == ""
 
 
@@ -148,8 +151,11 @@ def test_a_live_row_has_its_key_where_that_is_not_its_time() -> None:
         Line(6, 7, "later", "", 6 * second),
     ]
     with mock.patch("flarelog.viewers.web.rows.time_ns", return_value=7 * second):
-        encoded = Encoder(LiveKeys()).rows(lines, [None, 9, 10, None, 11, None, None])
-    found = json.loads(f"[{numbered(0, chr(10).join(encoded))}]")
+        live = LiveRows(StreamInfo(StreamId("run-1", "kyoto", "log.txt"), 0, 0, 0, False), 0)
+        numbers = [None, 9, 10, None, 11, None, None]
+        live.numbering = cast(Numbering, SimpleNamespace(of=lambda _: numbers))
+        live_rows = live.of(lines)
+    found = json.loads(f"[{numbered(0, live_rows)}]")
     assert [row[7] if len(row) > 7 else None for row in found] == [7000, None, None, 5000, 5000, None, None]
     assert [row[8] if len(row) > 8 else None for row in found] == [None, 9, 10, None, 11, None, None]
     assert [row[5] if len(row) > 5 else None for row in found] == [None, 5000, None, 3000, 4000, None, 6000]
