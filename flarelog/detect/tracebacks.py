@@ -40,8 +40,6 @@ def folded(text: str) -> tuple[str, list[str]] | None:
 class Traceback(tracebacks.Traceback):
     """A traceback and its place."""
 
-    __slots__ = ("before", "first", "time")
-
     first: Line
     before: str  # the line that stood before it
     time: int | None  # the time of its first line, in ns since 1970

@@ -82,11 +82,6 @@ def before_traceback(text: str) -> str | None:
     return text[:end]
 
 
-def exception_in(text: str) -> re.Match[str] | None:
-    """Match *text* as the exception line of a traceback, with the groups ``type`` and ``message``."""
-    return _EXCEPTION.match(text)
-
-
 def is_type(name: str, *, between: bool) -> bool:
     """Whether *name*, the first word of a possible exception line, is an exception type and not a word as in ``done``
     or ``loss: 0.5``: hardly any type without a module begins with a lower-case letter. *between*: the line follows one
@@ -104,8 +99,6 @@ def _chains(rest: str) -> bool:
 
 class Stack(ABC):
     """Lines that began in the line with this *number*, each with *prefix* before it."""
-
-    __slots__ = ("_begin", "at", "number", "prefix", "stream")
 
     open = False  # whether a line of another stream may stand before its next line
 
@@ -145,25 +138,14 @@ class Raised(NamedTuple):
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
+def _raised_in(rest: str, end: int) -> Raised | None:
+    """The exception that *rest*, the exception line of a traceback, raises; None: it is no such line."""
+    found = _EXCEPTION.match(rest[:_SHOWN])
+    return found and Raised(found["type"], (found["message"] or "").strip(), end)
+
+
 class Traceback(Stack):
     """A Python traceback that began in *first*, and what it raises."""
-
-    __slots__ = (
-        *(
-            "_between",
-            "_called",
-            "_chained",
-            "_group",
-            "_inside",
-            "_retold",
-            "_tells",
-            "after",
-            "doubted",
-            "end",
-            "frame",
-        ),
-        *("heading", "over", "raised", "relays", "top"),
-    )
 
     def __init__(self, first: str, prefix: str, number: int = 0) -> None:
         super().__init__(prefix, number)
@@ -259,8 +241,7 @@ class Traceback(Stack):
         return self._takes_exception(rest, end, grouped=grouped)
 
     def _takes_exception(self, rest: str, end: int, *, grouped: bool) -> bool:
-        found = exception_in(rest[:_SHOWN])
-        raised = found and Raised(found["type"], (found["message"] or "").strip(), end)
+        raised = _raised_in(rest, end)
         between = self._between or self.doubted is not None
         if not self.over and not grouped and (raised is None or not is_type(raised.type, between=between)):
             if self.doubted is not None:
@@ -289,9 +270,9 @@ class Traceback(Stack):
             return True
         if not self._retold:
             return False
-        found = exception_in(rest.strip()[:_SHOWN])
-        if found is not None and is_type(found["type"], between=True):
-            self.raised[-1] = Raised(found["type"], (found["message"] or "").strip(), end)
+        raised = _raised_in(rest.strip(), end)
+        if raised is not None and is_type(raised.type, between=True):
+            self.raised[-1] = raised
         return True
 
 
@@ -303,8 +284,6 @@ def _is_group(rest: str) -> bool:
 class Goroutine(Stack):
     """The stack of a goroutine."""
 
-    __slots__ = ()
-
     def _goes_on(self, rest: str, began: str | None, end: int) -> bool:
         if not rest.strip() or rest.startswith(("\t", "created by ", "...", GOROUTINE)):
             return True
@@ -313,8 +292,6 @@ class Goroutine(Stack):
 
 class Panic(Stack):
     """A Rust panic that began in *first*."""
-
-    __slots__ = ("_message",)
 
     def __init__(self, first: str, prefix: str, number: int = 0) -> None:
         super().__init__(prefix, number)
@@ -327,8 +304,6 @@ class Panic(Stack):
 
 class Abort(Stack):
     """An abort of C++."""
-
-    __slots__ = ()
 
     def _goes_on(self, rest: str, began: str | None, end: int) -> bool:
         return not rest.strip() or rest.startswith(_ABORTED)
