@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flarelog.lines.line import Line
@@ -25,29 +25,14 @@ class Said:
     dated: int | None = None  # the time, if the line tells its year
 
 
-class Before:
+class Before(deque[Said]):
     """The latest ``BEFORE`` lines. *stamped* returns the time of a text at an offset, *now* when that arrived."""
 
     def __init__(
         self, stamped: Callable[[str, int], int | None], now: Callable[[int], int] = lambda offset: NEVER
     ) -> None:
+        super().__init__(maxlen=BEFORE)
         self._stamped, self._now = stamped, now
-        self._lines: deque[Said] = deque(maxlen=BEFORE)
-
-    def __iter__(self) -> Iterator[Said]:
-        return iter(self._lines)
-
-    def __reversed__(self) -> Iterator[Said]:
-        return reversed(self._lines)
-
-    def append(self, said: Said) -> None:
-        self._lines.append(said)
-
-    def extend(self, said: Iterable[Said]) -> None:
-        self._lines.extend(said)
-
-    def clear(self) -> None:
-        self._lines.clear()
 
     def told(self, line: Line, text: str) -> int | None:
         """The time that *line* tells itself."""
@@ -57,7 +42,7 @@ class Before:
         """The time of *said*: its own, else that of the nearest line before it that tells one. That line names another
         time than its own if it is earlier than the one before it, or leaps ahead of that and of its arrival.
         """
-        lines = (said, *reversed(self._lines))
+        lines = (said, *reversed(self))
         timed = (number for number, each in enumerate(lines) if self._read(each).time is not None)
         near = next(timed, None)
         if near is None:

@@ -13,6 +13,7 @@ from flarelog.model import MAX_OFFSET, StreamId
 from flarelog.text import legible
 
 MOST_FACTS = 32
+_KEPT = ("signature", "role", "severity", "offset", "length", "count", "last", "text", "meaning", "action", "facts")
 _ROLES: Mapping[object, Role] = {str(each): each for each in get_args(Role)}
 
 
@@ -55,26 +56,10 @@ def finding_record(found: Finding) -> dict[str, object]:
 
 def kept_record(found: Finding) -> dict[str, Any]:
     """All fields of *found* but its stream."""
-    said: dict[str, Any] = {
-        "signature": found.signature,
-        "role": found.role,
-        "severity": found.severity.value,
-        "offset": found.offset,
-        "length": found.length,
-        "count": found.count,
-        "last": found.last,
-        "text": found.text,
-        "meaning": found.meaning,
-        "action": found.action,
-        "facts": dict(found.facts),
-    }
-    if found.time is not None:
-        said["time"] = found.time
-    if found.rank is not None:
-        said["rank"] = found.rank
-    if found.came:
-        said["came"] = found.came
-    return said
+    said: dict[str, Any] = {name: getattr(found, name) for name in _KEPT}
+    said |= {"severity": found.severity.value, "facts": dict(found.facts)}
+    maybe = {"time": found.time, "rank": found.rank, "came": found.came or None}
+    return said | {name: value for name, value in maybe.items() if value is not None}
 
 
 def finding_of(stream: StreamId, said: Mapping[str, Any]) -> Finding:
