@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any, Literal
 
 from flarelog.late import late
@@ -138,7 +139,7 @@ def signature(
     meaning: str,
     action: str,
     *,
-    role: Role = "root",
+    role: Role,
     severity: Level | None = None,
     key: tuple[str, ...] = (),
     more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None,
@@ -147,6 +148,14 @@ def signature(
     found = late(pattern) if pattern else None
     severity = {"root": Level.FATAL, "cascade": Level.ERROR}.get(role, Level.WARNING) if severity is None else severity
     return Signature(id, role, severity, words(literals), found, meaning, action, key, more)
+
+
+# Rows of a table begin with their role.
+root = partial(signature, role="root")
+cascade = partial(signature, role="cascade")
+fallback = partial(signature, role="fallback")
+symptom = partial(signature, role="symptom")
+advice = partial(signature, role="advice")
 
 
 @frozen

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flarelog.detect.base import signature
+from flarelog.detect.base import cascade, fallback, root, symptom
 from flarelog.lines.levels import Level
 
 SIGNATURES = (
-    signature(
+    root(
         "slurm.limit",
         "DUE TO TIME LIMIT",
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO TIME LIMIT",
@@ -14,7 +14,7 @@ SIGNATURES = (
         "Ask for more time (--time), or save checkpoints and requeue.",
         key=("job",),
     ),
-    signature(
+    root(
         "slurm.preempted",
         "DUE TO PREEMPTION|DUE TO JOB REQUEUE",
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO (?P<why>PREEMPTION"
@@ -23,7 +23,7 @@ SIGNATURES = (
         "Save checkpoints on the signal before it (--signal) and requeue.",
         key=("job",),
     ),
-    signature(
+    root(
         "slurm.node",
         "DUE TO NODE FAIL|ode failure on |not responding, setting DOWN|heck failed",
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO NODE FAIL"
@@ -34,16 +34,15 @@ SIGNATURES = (
         "Ask who runs the cluster for the node (scontrol show node, slurmctld's log); save checkpoints and requeue.",
         key=("job", "node", "silent", "unwell"),
     ),
-    signature(
+    cascade(
         "slurm.cancelled",
         "CANCELLED AT",
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25})",
         "A user or Slurm cancelled the job, or Slurm ended the step after a task had failed.",
         "Look for the task that failed first. If there is none, ask who cancelled the job.",
-        role="cascade",
         key=("job",),
     ),
-    signature(
+    fallback(
         "slurm.refused",
         "Unable to allocate resources|Batch job submission failed|error: Task launch for|launch failed: "
         "|container_g_join failed|error: pyxis: |before step completely launched|code failed: ",
@@ -55,20 +54,18 @@ SIGNATURES = (
         r"|aborted before step completely launched|\bMunge (?:en|de)code failed: ",
         "Slurm did not start the job or a step of it.",
         "Compare the request with the limits of the partition and of the account, or ask the cluster's administrator.",
-        role="fallback",
         severity=Level.FATAL,
     ),
-    signature(
+    cascade(
         "slurm.task",
         "srun: error: ",
         r"srun: error: (?P<node>\S{1,100}): tasks? (?P<tasks>[\d,-]{1,100}): (?P<what>Exited with exit code \d{1,3}"
         r"|Terminated|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)",
         "Tasks of a step failed, or were ended after another one had failed.",
         "Look at these tasks' logs, and for the first one that failed.",
-        role="cascade",
         key=("node", "what"),
     ),
-    signature(
+    fallback(
         "k8s.unschedulable",
         "FailedScheduling|nodes are available|quota insufficient",
         r"\b0/\d{1,5} nodes are available: (?P<said>.{1,120})"
@@ -76,17 +73,15 @@ SIGNATURES = (
         r"|FailedScheduling .{0,200}?in gang unschedulable: (?P<gang>.{1,120})|\bqueue resource quota insufficient\b",
         "Kubernetes has no node for the pod.",
         "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
-        role="fallback",
     ),
-    signature(
+    fallback(
         "k8s.backoff",
         "restarting failed container",
         r"[Bb]ack-off (?:\S{1,12} )?restarting failed container",
         "A container ended again and again, and Kubernetes waits before it starts it anew.",
         "Look at the container's last log (kubectl logs --previous).",
-        role="fallback",
     ),
-    signature(
+    root(
         "job.limit",
         "xceeded limit|illed after reaching|TERM_RUNLIMIT|longer than specified deadline|xceeded its time|xceed",
         r"(?:walltime|cput|pcput|ncpus) \S{1,20} exceeded limit \S{1,20}|TERM_(?:RUN|CPU|PROCESS)LIMIT"
@@ -98,7 +93,7 @@ SIGNATURES = (
         "The scheduler ended the job because its time was up.",
         "Ask for more time, or save checkpoints and start the job again.",
     ),
-    signature(
+    root(
         "job.preempted",
         "reempt|REEMPT|ob was evicted|spot instance interruption|nterruption notice|Host EC2",
         r"\b(?:was|were|been|is|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
@@ -109,7 +104,7 @@ SIGNATURES = (
         "The cluster took the job's machine for another job.",
         "Save checkpoints on the signal before it, and start the job again.",
     ),
-    signature(
+    root(
         "condor.failed",
         "Job reconnection failed|hadow exception|rror from ",
         r"\bJob reconnection failed\b|\bShadow exception!"
@@ -117,15 +112,14 @@ SIGNATURES = (
         "HTCondor ended the job on its machine, holds it, or has lost the machine.",
         "Look at the reason in the job's log (condor_q -hold), and at the files and the memory that the job asks for.",
     ),
-    signature(
+    fallback(
         "spark.stage",
         ") failed in ",
         r"\b(?:Result|ShuffleMap)Stage \d{1,9} \(.{1,300}?\) failed in ",
         "A stage of Spark failed; Spark may run it again.",
         "Look at the tasks of the stage, and for executors that were lost.",
-        role="fallback",
     ),
-    signature(
+    root(
         "k8s.evicted",
         "Evicted|victed|was low on resource|xceeds the total limit|node shutdown|Evicting pod",
         r"\bEvicted\b|was low on resource: (?P<what>[\w-]{1,40})|usage exceeds the total limit"
@@ -133,15 +127,14 @@ SIGNATURES = (
         "Kubernetes removed the pod from its node: the node had too little memory or disk, or is shut down.",
         "Ask for as much memory and ephemeral storage as the job needs, and look at what else runs on the node.",
     ),
-    signature(
+    fallback(
         "k8s.crash-loop",
         "rashLoopBackOff",
         "",
         "A container ended again and again, and Kubernetes waits before it starts it anew.",
         "Look at the container's last log (kubectl logs --previous).",
-        role="fallback",
     ),
-    signature(
+    root(
         "k8s.image",
         "ImagePullBackOff|ErrImagePull|ailed to pull image|ack-off pulling image|pull access denied"
         "|manifest unknown|no basic auth credentials",
@@ -150,7 +143,7 @@ SIGNATURES = (
         "Check the image's name and tag, the registry, and the pull secret.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "k8s.volume",
         "FailedMount|FailedAttachVolume|MountVolume|FailedCreatePodSandBox|to create pod sandbox",
         r"(?:\bobject=\"(?P<object>[^\"]{1,253})\"[^{}]{1,200}?)?\bFailed(?:Mount|AttachVolume|CreatePodSandBox)\b"
@@ -162,16 +155,15 @@ SIGNATURES = (
         severity=Level.ERROR,
         key=("object", "pod", "name"),
     ),
-    signature(
+    symptom(
         "k8s.probe",
         "iveness probe|eadiness probe|tartup probe",
         r"(?:[Ll]ive|[Rr]eadi)ness probe (?:failed|errored)|[Ss]tartup probe (?:failed|errored)|failed (?:live"
         r"|readi)ness probe",
         "Kubernetes asked a container whether it is well, and got no good answer; it restarts one that does not live.",
         "Look at the container's log of the same time, and at the probe's time limit.",
-        role="symptom",
     ),
-    signature(
+    root(
         "k8s.node",
         "NodeNotReady|NodeLost|TaintManagerEviction|NodeHasDisk|Node is not ready",
         r"\bNode(?:NotReady|Lost|HasDiskPressure)\b|TaintManagerEviction|\b[Nn]ode is not ready\b",
@@ -179,14 +171,14 @@ SIGNATURES = (
         "Look at the node (kubectl describe node).",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "k8s.device",
         "UnexpectedAdmissionError|Allocate failed due to ",
         r"\bUnexpectedAdmissionError\b|\bAllocate failed due to (?P<why>.{1,120})",
         "Kubernetes has no healthy device for a pod that was sent to this node: the GPU is lost, unhealthy or taken.",
         "Look at nvidia-smi and the log of the device plugin on the node; start the plugin again, or drain the node.",
     ),
-    signature(
+    root(
         "container.gpu",
         "select device driver|container-cli: |Failed to initialize NVML|communicate with the NVIDIA driver",
         r"could not select device driver|nvidia-container-cli: (?P<why>.{1,120})"
@@ -196,7 +188,7 @@ SIGNATURES = (
         "Check nvidia-smi on the machine, and that the NVIDIA container toolkit is installed and the runtime"
         " restarted.",
     ),
-    signature(
+    root(
         "container.start",
         "OCI runtime|container creat|while running engine|runc create failed|rror response from daemon"
         "|start container process",
@@ -206,7 +198,7 @@ SIGNATURES = (
         "A container runtime could not start a container or a command in it.",
         "Look at what it says of the command, the mounts and the devices.",
     ),
-    signature(
+    fallback(
         "slurm.error",
         "error: |fatal: |tep aborted|Force Terminated",
         r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): (?:error|fatal): "
@@ -215,7 +207,6 @@ SIGNATURES = (
         r"|Stale file handle|Invalid argument|\[ERROR\] (?=\S))))?|srun: Job step aborted|srun: Force Terminated",
         "Slurm reports an error of the job or of a step.",
         "Look at what it says, and at the task that failed first.",
-        role="fallback",
         severity=Level.ERROR,
         key=("why",),
     ),

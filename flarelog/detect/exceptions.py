@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from flarelog.detect.base import CAUSE, FACT, LOOKED, PART, PROGRAM, RELAYS, STOPPED, Fact, Role, Signature, signature
+from flarelog.detect.base import CAUSE, FACT, LOOKED, PART, PROGRAM, RELAYS, STOPPED, Fact, Role, Signature, root
 from flarelog.detect.going_on import is_of_a_part
 from flarelog.detect.speaking import goes_on
 from flarelog.detect.table import SIGNATURES, Table
@@ -16,7 +16,7 @@ from flarelog.lines.levels import Level, level_of
 from flarelog.lines.tracebacks import TRACEBACK
 from flarelog.text import legible
 
-TRACEBACK_ROOT = signature(
+TRACEBACK_ROOT = root(
     "python.traceback",
     TRACEBACK,
     "",

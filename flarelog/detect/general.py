@@ -4,7 +4,7 @@ of them is a root by itself.
 
 from __future__ import annotations
 
-from flarelog.detect.base import signature
+from flarelog.detect.base import cascade, fallback, symptom
 from flarelog.lines.levels import Level
 
 # Not a line whose own level is below ERROR.
@@ -94,7 +94,7 @@ _FAILING = "|".join(
 )
 
 SIGNATURES = (
-    signature(
+    cascade(
         "process.signal",
         "ignal|SIG|Aborted|Bus error|llegal instruction|loating point exception|size limit exceeded",
         r"(?i:terminated|terminating|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to"
@@ -111,10 +111,9 @@ SIGNATURES = (
         r"|\bWTERMSIG (?P<status>[1-9]\d?)\b",
         "A process died of a signal; SIGKILL comes from the kernel's OOM killer, from a scheduler or from a person.",
         "Look at that process's log, for host.oom, and for who ended the job.",
-        role="cascade",
         key=("signal",),
     ),
-    signature(
+    cascade(
         "process.stopped",
         "ignal|SIG|Terminated|Aborted!",
         r"[Rr]eceived \S{1,20} death signal|^Aborted!\s*$|\bsending signal (?P<sent>(?:SIG)?[A-Z]{3,6}) to\b"
@@ -126,11 +125,10 @@ SIGNATURES = (
         r"|^\S{0,200}: line \d{1,7}: +\d{1,9} (?:Terminated|User defined signal [12])(?:\s*$| {2,}\S)",
         "A signal ends the program: from a scheduler, from a launcher after another rank failed, or from a person.",
         "Look for the rank that failed before, and for a time limit or a preemption.",
-        role="cascade",
         severity=Level.WARNING,
         key=("signal",),
     ),
-    signature(
+    cascade(
         "process.died",
         "nexpected|rash|rror|unknown signal|Lost |dead| died|pid terminated|KilledWorker",
         r"^(?!\s+raise\b).*?(?:\b(?:crashed|exited|terminated|disconnected|disappeared|stopped"
@@ -146,9 +144,8 @@ SIGNATURES = (
         r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
-        role="cascade",
     ),
-    signature(
+    fallback(
         "program.waits",
         "stuck|Stalled| hang|eadlock",
         r"(?:may|might|could) hang\b|(?:may|might|could|appears? to|seems to) be (?:stuck|hung|hanging"
@@ -159,9 +156,8 @@ SIGNATURES = (
         r"|[Pp]otential) (?:a )?(?:hang|deadlock)",
         "Something waits for longer than it should.",
         "Look which rank or site did not come, and what it does (py-spy dump).",
-        role="fallback",
     ),
-    signature(
+    fallback(
         "launcher.ends",
         "forcefully exit|Killing subprocess|closing signal|via signal|terminated normally, but"
         "|xit code. Per user-direction",
@@ -170,9 +166,8 @@ SIGNATURES = (
         r"|via signal (?P<via>SIG\w{2,6})",
         "A launcher ends the processes that it has started, mostly because one of them failed.",
         "Look at what came before it.",
-        role="fallback",
     ),
-    signature(
+    cascade(
         "process.exit",
         "xit|turned non-zero|failed with|terminated with|execution code|] Error |status failed cmd",
         r"\b[Ee]xit(?:ed|s|ing|code|Code|_code|-code)?\b[^|]{0,40}?(?<!\w)(?:(?:code|[Cc]ode"
@@ -188,10 +183,9 @@ SIGNATURES = (
         r"|\bstatus failed cmd \[.{0,3000}\] code (?P<container>-?[1-9]\d{0,5})\b",
         "A process ended with a code that is not 0; 137 and -9 mean SIGKILL, 143 and -15 SIGTERM, 139 and -11 a crash.",
         "Look at that process's log; for SIGKILL look for host.oom: the code alone does not prove it.",
-        role="cascade",
         key=("code", "status", "execution", "with", "container"),
     ),
-    signature(
+    fallback(
         # In TAP, "# TODO" and "# SKIP" behind "not ok" say that this failure was expected.
         "step.failed",
         "FAIL| ERROR|not ok |***|: failed|build stopped",
@@ -204,10 +198,9 @@ SIGNATURES = (
         r"|\S.{0,60}: failed\s*$|ninja: build stopped: )",
         "A test, or a step of a build or of a job, failed; this line does not say why.",
         "Look at what it printed, mostly before or behind this line.",
-        role="fallback",
         severity=Level.ERROR,
     ),
-    signature(
+    cascade(
         "check.failed",
         "heck failed: |CHECK failed|ASSERT FAILED|ssertion failed|ssertion `|heck failure stack"
         "|rror when constructing|rror when executing",
@@ -216,10 +209,9 @@ SIGNATURES = (
         r"|[Cc]heck failure stack|\bError when (?:constructing|executing) .{0,60}\boperator\b",
         "Native code found something that must not be, and gives up.",
         "Look at the check, and for an earlier error.",
-        role="cascade",
         severity=Level.FATAL,
     ),
-    signature(
+    cascade(
         "program.exception",
         "rror|xception|nterrupt|imeout|xpired|UNHANDLED|UnhandledP|ot found|Unavailable|Denied|Exceeded|Exhausted"
         "|Aborted|Failed|Closed|Invalid",
@@ -240,19 +232,17 @@ SIGNATURES = (
         r"|Failed|Closed|Invalid))(?:: |$)",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
-        role="cascade",
         key=("exception",),
     ),
-    signature(
+    symptom(
         "git.asked",
         "fatal: ",
         r"^fatal: (?:not a git repository|No names found|No tags can describe|detected dubious ownership|bad revision"
         r"|ambiguous argument|No such remote|your current branch .{1,100} does not have any commits)",
         "Git has no answer. Trackers and packages ask it for the version of the code, and go on without one.",
         "Look at the line behind it, if the program ended here.",
-        role="symptom",
     ),
-    signature(
+    cascade(
         "log.fatal",
         "FATA|RITICAL| fatal |untime error: |forrtl: severe|fatal: |fatal error|Fatal error|atal runtime error"
         '|=panic|: F |atal"|ritical"|atal]|ritical]|atal>|Fatal: |=fatal|=FATAL|panic"|F0|F1|level":60',
@@ -267,10 +257,9 @@ SIGNATURES = (
         rf"|^(?:.{{0,60}}\s)?Fatal: |\bFortran runtime error: |^(?:.{{0,60}}\s)?forrtl: severe \(",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
-        role="cascade",
         severity=Level.FATAL,
     ),
-    signature(
+    fallback(
         "log.error",
         'rror|RRO|ailed|ailure|nvalid|annot |not found|imeout|imed out|lost |Lost |dead|_E|: E |rror"|RROR"'
         '|tack traceback:|E0|E1|level":50',
@@ -309,10 +298,9 @@ SIGNATURES = (
         rf"|{_LEVEL}['\"](?i:error)['\"]|^\{{.{{0,600}}?\"level\":50\b",
         "The program reports an error whose cause flarelog does not know.",
         "Look at what it says, and at the lines around it.",
-        role="fallback",
         severity=Level.ERROR,
     ),
-    signature(
+    fallback(
         "program.failed",
         "Stop.|.go:|: Failure|ailed|FAIL|ailure |nable to|ould not |annot |nvalid |imed out|iving up|responding"
         "|eachable|efused|enied|orrupt|ismatch|ot found|not exist|xceed|bort|rash|illed|nhealthy|ermina|an't "
@@ -326,9 +314,8 @@ SIGNATURES = (
         r"|workers?|process(?:es)?|instance|subprocess(?:es)?|tasks?|executor|container)\b",
         "The program says that something did not work; it may go on.",
         "Look at what it says, and whether the program went on.",
-        role="fallback",
     ),
-    signature(
+    fallback(
         "job.failed",
         "ailed|FAILED|borted|dropp|Dropp|rejected",
         r"\b(?i:job|run|workflow|training|experiment|pipeline|application|simulation|federation|trial|step|container)\b"
@@ -338,7 +325,6 @@ SIGNATURES = (
         r"|\bis in [Ff]ailed state\b|\b[Dd]ropping job\b.{0,100}\bfailed to ",
         "The program says that a job failed.",
         "Look at what it says, and at the lines before it.",
-        role="fallback",
         severity=Level.ERROR,
     ),
 )

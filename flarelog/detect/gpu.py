@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog.detect.base import Fact, signature
+from flarelog.detect.base import Fact, advice, cascade, root, symptom
 from flarelog.lines.levels import Level
 
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -39,16 +39,15 @@ def _advised(facts: dict[str, Fact]) -> dict[str, Fact]:
 
 
 SIGNATURES = (
-    signature(
+    symptom(
         "kernel.choice",
         "select_algorithm.py|kipping tactic",
         r"_inductor/select_algorithm\.py:\d{1,6}\] (?:\[[\d/_]{1,20}\] )?(?=.{0,300}?(?:[Ee]rror|of memory|failed))"
         r"|\bSkipping tactic \w{1,20} due to\b",
         "PyTorch's compiler tried a kernel that failed, and chooses another one.",
         "See whether the run goes on; else leave out max-autotune.",
-        role="symptom",
     ),
-    signature(
+    root(
         "cuda.oom",
         "out of memory|OUT_OF_MEMORY|ALLOC_FAILED|OOM when allocating|Out of memory while trying"
         "|Attempting to reserve|Attempting to allocate|from device: hip|from device: HIP|of memory in"
@@ -83,7 +82,7 @@ SIGNATURES = (
         "Make the batch, the sequence or the model's share of this GPU smaller; look for other processes on the GPU.",
         more=_sized,
     ),
-    signature(
+    root(
         "gpu.resources",
         "out of resource|oo many resources requested",
         r"OutOfResources: |\bout of resources?: (?:shared memory|threads|tensor memory)"
@@ -91,14 +90,14 @@ SIGNATURES = (
         "A kernel needs more of the GPU's shared memory, registers or threads than it has.",
         "Use smaller blocks or fewer stages, another attention or kernel, or a GPU with more of it.",
     ),
-    signature(
+    root(
         "gpu.ecc",
         "ECC error|ECC_UNCORRECTABLE",
         r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE",
         "The GPU's memory has an error that it cannot correct.",
         "Drain the node and reset the GPU; have it replaced if the error returns.",
     ),
-    signature(
+    root(
         "cuda.kernel-image",
         "no kernel image|nvalid device function|device kernel image is invalid|rrorNoBinaryForGpu",
         r"no kernel image is available for execution|(?:rror|ERROR).{0,60}[Ii]nvalid device function"
@@ -106,7 +105,7 @@ SIGNATURES = (
         "The program was not built for this kind of GPU.",
         "Install a build of the framework for the GPU's compute capability.",
     ),
-    signature(
+    root(
         "cuda.driver",
         "driver version is insufficient|driver on your system is too old|river/library version mismatch",
         r"CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
@@ -114,7 +113,7 @@ SIGNATURES = (
         "The NVIDIA driver does not fit the CUDA version of the program.",
         "Update the driver, or install a build for an older CUDA version; restart the node after an update.",
     ),
-    signature(
+    root(
         "cuda.assert",
         "device-side assert|thread: [",
         r"[Ee]rror.{0,20}: device-side assert triggered|error=59 : device-side assert"
@@ -122,7 +121,7 @@ SIGNATURES = (
         "An assertion failed on the GPU, mostly an index or a label that is out of range.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or on the CPU, and check labels and token ids against the sizes.",
     ),
-    signature(
+    root(
         "cuda.fault",
         "illegal memory access|unspecified launch failure|misaligned address|illegal instruction was"
         "|HSA_STATUS_ERROR|CUDA_ERROR_|ccess fault by GPU|HW Exception by GPU",
@@ -135,14 +134,14 @@ SIGNATURES = (
         "A kernel of the program failed on the GPU.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; look for an Xid message of the same time.",
     ),
-    signature(
+    root(
         "cuda.none",
         "No CUDA GPUs are available|not compiled with CUDA|no CUDA-capable device",
         r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|no CUDA-capable device is detected",
         "The program sees no GPU.",
         "Check nvidia-smi, CUDA_VISIBLE_DEVICES, the container's --gpus, and whether the build has CUDA.",
     ),
-    signature(
+    root(
         "cuda.busy",
         "busy or unavailable|esource busy|already in use by another process|TPU is already",
         r"CUDA-capable device\(s\) is/are busy or unavailable|(?:/dev/(?:accel|vfio|nvidia)"
@@ -151,7 +150,7 @@ SIGNATURES = (
         "The GPU lets no further program in: another one holds it alone, or it is out of order.",
         "Look with nvidia-smi for other processes, the compute mode and MIG; look for an Xid message.",
     ),
-    signature(
+    root(
         "cuda.library",
         "_STATUS_|rocBLAS error|MIOpen Error|miopenStatus|rocblas_status_|cuDNN error|cublas",
         r"(?:cuDNN|CUDA) error: (?P<status>CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_[A-Z_]{4,40})"
@@ -163,7 +162,7 @@ SIGNATURES = (
         "NOT_INITIALIZED is mostly a lack of GPU memory. For others run it with CUDA_LAUNCH_BLOCKING=1.",
         key=("status",),
     ),
-    signature(
+    root(
         "cuda.device",
         "nvalid device ordinal|ERROR_INVALID_DEVICE",
         r"[Ii]nvalid device ordinal|CUDA_ERROR_INVALID_DEVICE",
@@ -171,7 +170,7 @@ SIGNATURES = (
         "Compare the number of ranks of the machine with nvidia-smi and CUDA_VISIBLE_DEVICES; set the device by"
         " LOCAL_RANK.",
     ),
-    signature(
+    root(
         "gpu.driver",
         "NVRM: ",
         r"NVRM: .{0,200}?(?P<what>RmInitAdapter failed|rm_init_adapter failed|Cannot attach gpu|probe routine failed"
@@ -181,33 +180,30 @@ SIGNATURES = (
         "Look for an Xid before it; drain the node and restart it; check that driver and library have one version.",
         key=("what",),
     ),
-    signature(
+    symptom(
         "device.fallback",
         "alling back to CPU|alling back to cpu|ailed call to cuInit",
         r"[Ff]alling back to (?:CPU|cpu)\b|failed call to cuInit",
         "The program found no accelerator that it can use, and computes on the CPU.",
         "Check nvidia-smi, the build and the container's devices, if one should be there.",
-        role="symptom",
     ),
-    signature(
+    advice(
         "cuda.async",
         "asynchronously reported",
         r"(?:CUDA|HIP) kernel errors might be asynchronously reported",
         "The stack trace of a CUDA error may point to a later call.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 to see the call that failed.",
-        role="advice",
         severity=Level.INFO,
     ),
-    signature(
+    symptom(
         "gpu.xid-cleanup",
         "NVRM: Xid",
         r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<xid>43|45)\b",
         "The driver cleaned up behind a program that ended or failed.",
         "Look for what ended the program, or for an earlier Xid.",
-        role="symptom",
         key=("pci", "xid"),
     ),
-    signature(
+    root(
         "gpu.xid",
         "NVRM: Xid",
         r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<xid>\d{1,4})\b",
@@ -216,14 +212,14 @@ SIGNATURES = (
         key=("pci", "xid"),
         more=_advised,
     ),
-    signature(
+    root(
         "gpu.nvlink",
         "NVLink error|SXid (",
         r"uncorrectable NVLink error|\bSXid \([^)]{4,40}\): (?P<sxid>\d{1,6}), Fatal\b",
         "The link between two GPUs has an error that it cannot correct.",
         "Check nvidia-smi nvlink -e and the kernel's messages for an Xid; reset the GPUs, reseat the link.",
     ),
-    signature(
+    root(
         "gpu.lost",
         "fallen off the bus|GPU is lost|device handle for GPU",
         r"NVRM:.{0,80}fallen off the bus|GPU is lost|Unable to determine the device handle for GPU.{0,60}"
@@ -231,7 +227,7 @@ SIGNATURES = (
         "The machine has lost the connection to a GPU.",
         "Drain the node, check power and temperature, and restart it.",
     ),
-    signature(
+    root(
         "accelerator.error",
         "CUDA error|HIP error|XPU error|NPU error|MUSA error|ACL error|cuda runtime error|synStatus"
         "|Device acquire failed|raph compile failed|RT_FAILURE|nrt_init failed|UR error|PI error|CUDA_ERROR_|EZ9999"
@@ -250,13 +246,12 @@ SIGNATURES = (
         "A call of the accelerator's library failed.",
         "Look the error up; run it with CUDA_LAUNCH_BLOCKING=1 (ASCEND_LAUNCH_BLOCKING=1) to see the call that failed.",
     ),
-    signature(
+    cascade(
         "accelerator.call",
         "call acl api failed",
         "",
         "A call of Ascend's library failed; this line does not say why.",
         "Look at the lines behind it: one with a code, as EE9999 or EI0002, says what failed.",
-        role="cascade",
         severity=Level.FATAL,
     ),
 )

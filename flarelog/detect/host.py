@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog.detect.base import signature
+from flarelog.detect.base import cascade, root
 from flarelog.lines.levels import Level
 
 # Tools that list, clean up or set a priority: a script mostly goes on after they fail.
@@ -12,7 +12,7 @@ _TIDIES = (
 )
 
 SIGNATURES = (
-    signature(
+    root(
         "host.oom",
         "of memory: Kill|Killed process|oom_kill event|oom-kill event|oom-kill:|OOMKilled|out-of-memory"
         "|Out Of Memory|invoked oom-killer|OOM-killed|memory limit|TERM_MEMLIMIT|memory budget|systemd-oomd killed"
@@ -32,7 +32,7 @@ SIGNATURES = (
         "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch, no copies of the data.",
         key=("pid",),
     ),
-    signature(
+    root(
         "host.memory",
         "MemoryError|annot allocate memory|DefaultCPUAllocator|bad_alloc|annot allocate vector|heap space"
         "|java.lang.Out|ot enough|nsufficient|emory exhausted|ut of memory|ut of virtual memory",
@@ -47,7 +47,7 @@ SIGNATURES = (
         "The process could not get memory from the system.",
         "Give the job more memory or raise its limit (ulimit -v, the cgroup's), or use less.",
     ),
-    signature(
+    root(
         "crash.segfault",
         "Segmentation fault|segmentation fault|segfault at|SIGSEGV|aught signal 11|caught segfault"
         "|egmentation violation",
@@ -64,7 +64,7 @@ SIGNATURES = (
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",
         "The frames behind 'Current thread' name the call, if PYTHONFAULTHANDLER=1 was set; update that package.",
     ),
-    signature(
+    root(
         "crash.signal",
         "core dumped|Fatal Python error|received signal SIG",
         r"(?P<what>Aborted|Bus error|Illegal instruction|Floating point exception) *\(core dumped\)"
@@ -73,7 +73,7 @@ SIGNATURES = (
         "The process died of a signal that its own code or a library raised.",
         "Look at the lines before it: an assertion or an exception of C++ says why.",
     ),
-    signature(
+    root(
         "crash.heap",
         "double free or corruption|free(): |malloc(): |realloc(): |munmap_chunk(): |corrupted size vs"
         "|corrupted double-linked list|corrupted unsorted|stack smashing detected|buffer overflow detected"
@@ -88,7 +88,7 @@ SIGNATURES = (
         " fit.",
         "Update or leave out native packages one by one; PYTHONFAULTHANDLER=1 shows where Python was.",
     ),
-    signature(
+    root(
         "crash.panic",
         "panicked at|PanicException|atal runtime error: |panic: ",
         r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPANIC => panicked at"
@@ -98,28 +98,28 @@ SIGNATURES = (
         "Code written in Rust or Go gave up.",
         "The line says why; RUST_BACKTRACE=1 shows where in Rust, the lines behind it in Go.",
     ),
-    signature(
+    root(
         "crash.llvm",
         "LLVM ERROR: ",
         r"^(?:.{0,60}\s)?LLVM ERROR: (?P<why>\S.{0,100})",
         "LLVM, the compiler within Triton, XLA and numba, gave up and aborted the process.",
         "The line says why; the versions of the compiler, the driver and the device may not fit.",
     ),
-    signature(
+    root(
         "host.killed",
         "Killed",
         r"^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?Killed(?:\s*$| {2,}\S)",
         "A shell says that SIGKILL killed its command; usually memory ran out, but this line alone does not prove it.",
         "Look for host.oom, in the kernel's messages and in the exit record; else for who sent the signal.",
     ),
-    signature(
+    root(
         "disk.full",
         "No space left on device|EDQUOT|No space left|no space left on device",
         "",
         "A file system has no bytes or no inodes left.",
         "Look at df -h and df -i of the directory; remove old checkpoints.",
     ),
-    signature(
+    root(
         "disk.quota",
         "quota exceeded|xceeded quota|quota has been exceeded|xceeding",
         r"(?i:disk quota exceeded|(?<!not )exceed(?:ed|ing) (?:\w{1,10} ){0,2}quota"
@@ -127,7 +127,7 @@ SIGNATURES = (
         "The user's quota of the file system is used up.",
         "Look at quota -s; remove old checkpoints.",
     ),
-    signature(
+    root(
         "disk.write",
         "unexpected pos|failed writing file|iostream error",
         r"unexpected pos \d{1,18} vs \d{1,18}|PytorchStreamWriter failed writing file"
@@ -136,7 +136,7 @@ SIGNATURES = (
         "Look at df -h, df -i and the quota; the file is incomplete and must not be loaded.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "disk.readonly",
         "Read-only file system",
         "",
@@ -144,7 +144,7 @@ SIGNATURES = (
         "Write elsewhere; look in the kernel's messages if the file system was writable before.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "disk.error",
         "Input/output error|I/O error, dev|emote I/O error|I/O failure",
         r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error"
@@ -153,7 +153,7 @@ SIGNATURES = (
         "Look in the kernel's messages; test the disk or the mount.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "fs.mount",
         "mount error|imed out|enied by server|or other error|efused|o such device|ailed, reason",
         r"\bmount error(?:\(\d{1,3}\)| \d{1,3})? ?[:=] ?\S"
@@ -162,7 +162,7 @@ SIGNATURES = (
         "A file system could not be mounted.",
         "Check the server and its exports, the name, the network, and the client's packages on this machine.",
     ),
-    signature(
+    root(
         "host.service",
         "failed because|ailed to start|ailed to restart",
         r"\bJob for (?P<unit>\S{1,100}\.\w{4,9}) failed because "
@@ -172,7 +172,7 @@ SIGNATURES = (
         severity=Level.ERROR,
         key=("unit", "other"),
     ),
-    signature(
+    root(
         "fs.denied",
         "ermission denied|Operation not permitted",
         r"\[Errno (?:13|1)\] (?:Permission denied|Operation not permitted)(?:: '?(?P<path>[^']{1,200}))?"
@@ -183,7 +183,7 @@ SIGNATURES = (
         "Compare the user of the job or the container with the owner and the mode of the file.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "fs.missing",
         "No such file or directory|can't open file|does not exist",
         # A program that warns goes on without the file.
@@ -194,7 +194,7 @@ SIGNATURES = (
         "Check the path, the mount and the working directory at the site that failed.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "program.usage",
         "error: |Error: |recognized option|nvalid option|nknown option",
         r"^(?:.{0,240}[ \]:])?error: (?:unrecognized arguments?:|the following arguments are required:"
@@ -205,7 +205,7 @@ SIGNATURES = (
         "Correct the command; its --help names the options of the version that is installed at the site.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "shell.command",
         "command not found|: not found|ntax error|unbound variable|bad interpreter|unexpected EOF"
         "|: bad substitution|ambiguous redirect|annot execute|No such file or directory",
@@ -220,7 +220,7 @@ SIGNATURES = (
         "Check PATH, the modules and the files of the site that failed, and with which shell the script is started.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "limit.processes",
         "can't start new thread|Resource temporarily unavailable|hread creation failed|pthread_create failed",
         r"can't start new thread|(?:fork|Fork|clone|pthread_create).{0,60}Resource temporarily unavailable"
@@ -229,7 +229,7 @@ SIGNATURES = (
         "Look at ulimit -u and the cgroup's pids.max; use fewer workers, and set OMP_NUM_THREADS.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "fs.disconnected",
         "Transport endpoint is not connected|Software caused connection abort",
         r"Transport endpoint is not connected|\[Errno 103\] Software caused connection abort",
@@ -237,7 +237,7 @@ SIGNATURES = (
         "Check mountpoint -q; mount it again or restart its CSI pod.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "fs.stale",
         "Stale file handle|Stale NFS file handle",
         "",
@@ -245,7 +245,7 @@ SIGNATURES = (
         "Check the server's exports; mount it again and restart the job.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "storage.throttled",
         "SlowDown|lease reduce your request rate",
         r"\(SlowDown\)|\b[Pp]lease reduce your request rate",
@@ -253,7 +253,7 @@ SIGNATURES = (
         "Use fewer workers or larger objects, spread them over prefixes, or keep a cache.",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "limit.files",
         "Too many open files|received 0 items of ancdata|unable to open shared memory object",
         "",
@@ -261,7 +261,7 @@ SIGNATURES = (
         "Raise ulimit -n; with DataLoader use torch.multiprocessing.set_sharing_strategy('file_system').",
         severity=Level.ERROR,
     ),
-    signature(
+    root(
         "crash.exception",
         "what():",
         # Exceptions of NCCL and gloo mostly come from another rank's failure.
@@ -270,7 +270,7 @@ SIGNATURES = (
         "The process aborts: no code caught a C++ exception.",
         "Look at what it says, and at the lines before it.",
     ),
-    signature(
+    cascade(
         "crash.terminate",
         "terminate called |libc++abi|what():",
         r"terminate called (?:after throwing an instance of '(?P<exception>[^']{1,150})|without an active exception"
@@ -278,7 +278,6 @@ SIGNATURES = (
         r"|^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>\S.{0,100})",
         "The process aborts: no code caught a C++ exception. The next line says which.",
         "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
-        role="cascade",
         severity=Level.FATAL,
     ),
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flarelog.detect.base import signature
+from flarelog.detect.base import root
 from flarelog.lines.levels import Level
 
 SIGNATURES = (
-    signature(
+    root(
         "kernel.hung",
         "blocked for more than|lockup|rcu_sched self-detected stall|rcu_preempt detected stalls",
         r"task (?P<task>.{1,60}):(?P<pid>\d{1,9}) blocked for more than (?P<seconds>\d{1,6}) seconds"
@@ -16,7 +16,7 @@ SIGNATURES = (
         severity=Level.ERROR,
         key=("task",),
     ),
-    signature(
+    root(
         "kernel.panic",
         "ernel panic| fault|BUG: unable to handle|Oops: ",
         r"[Kk]ernel panic|general protection fault|kernel BUG at |BUG: (?:unable to handle|kernel NULL)"
@@ -25,7 +25,7 @@ SIGNATURES = (
         "The kernel of this machine has failed.",
         "Drain the node; look at the message's call trace, and for a driver that was updated.",
     ),
-    signature(
+    root(
         "host.hardware",
         "[Hardware Error]|ncorrect|Uncorrected|Machine Check Exception|temperature above threshold",
         r"\[Hardware Error\]: (?:Machine check events logged|CPU \d{1,5}: Machine Check|.{0,60}event severity: fatal)"
@@ -34,14 +34,14 @@ SIGNATURES = (
         "The machine's hardware reports an error: of memory, of a processor or of PCIe.",
         "Drain the node, look at its event log (ipmitool sel list, ras-mc-ctl), and have the part replaced.",
     ),
-    signature(
+    root(
         "host.edac",
         " error on CPU_| read error on| write error on| scrubbing error on|UE ",
         r"EDAC \w{2,12}: (?P<count>\d{1,9}) UE ",
         "The machine's memory has an error that it cannot correct.",
         "Drain the node and have the memory module replaced.",
     ),
-    signature(
+    root(
         "gpu.hung",
         " reset begin|imeout, signaled seq|Fatal error during GPU init|page fault (src_id|GPU HANG",
         r"amdgpu.{0,60}(?P<what>GPU reset begin|ring \S{1,20} timeout|Fatal error during GPU init|page fault \(src_id)"
@@ -50,7 +50,7 @@ SIGNATURES = (
         "Look at what the program did on the GPU at that time; update the driver and the firmware if it returns.",
         key=("what",),
     ),
-    signature(
+    root(
         "fs.stalled",
         "not responding, |LustreError|Lost connection to|lost connection to MDS|eph: | lost; ",
         r"\bserver (?P<server>\S{1,200}) not responding, (?P<what>still trying|timed out)|\bLustreError: "
@@ -62,7 +62,7 @@ SIGNATURES = (
         severity=Level.ERROR,
         key=("server", "target"),
     ),
-    signature(
+    root(
         "disk.kernel",
         "EXT4-fs error|BTRFS error|BTRFS critical|XFS (|Buffer I/O error|I/O error, dev"
         "|emounting filesystem read-only|nvme",

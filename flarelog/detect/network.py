@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog.detect.base import signature
+from flarelog.detect.base import cascade, root, symptom
 from flarelog.lines.levels import Level
 
 _FAILED = (
@@ -15,7 +15,7 @@ _FAILED = (
 )
 
 SIGNATURES = (
-    signature(
+    root(
         "grpc.size",
         "essage larger than max|xceeds maximum protobuf size|larger than max",
         r"(?:[Ss]ent|[Rr]eceived) message larger than max \((?P<bytes>\d{1,15}) vs\.? (?P<most>\d{1,15})\)"
@@ -24,16 +24,15 @@ SIGNATURES = (
         "Raise the maximum message length at both ends (Flower: grpc_max_message_length), or send less at once.",
         severity=Level.ERROR,
     ),
-    signature(
+    cascade(
         "net.dns",
         "Name or service not known|failure in name resolution|nodename nor servname|ould not resolve host"
         "|NameResolutionError|getaddrinfo failed|DNS resolution failed|no such host",
         "",
         "A host's name could not be resolved.",
         "Check the name and the site's DNS.",
-        role="cascade",
     ),
-    signature(
+    root(
         "net.tls",
         "CERTIFICATE_VERIFY_FAILED|certificate verify failed|SSL_ERROR|SSLError|andshake failed|andshake failure"
         "|certificate has expired|x509: |WRONG_VERSION_NUMBER|SSLEOFError",
@@ -44,7 +43,7 @@ SIGNATURES = (
         "Check the CA, the host's name in the certificate, both clocks, and that both ends use TLS.",
         severity=Level.ERROR,
     ),
-    signature(
+    symptom(
         "net.retried",
         "rror|efused| reset|imed out|imeout|eachable|ailed|xceed",
         rf"^(?=.*(?:{_FAILED}|[Cc]onnect(?:ion|ing)?\b.{{0,80}}? failed|[Ff]ailed to connect"
@@ -54,9 +53,8 @@ SIGNATURES = (
         r"|\bwaiting (?:for )?\d{1,7}(?:\.\d{1,3})? ?(?:ms|milliseconds|s|sec|seconds)\b)",
         "A connection failed, and the program tries again.",
         "See whether it goes on; else check the other end, the address, the proxy and the firewall.",
-        role="symptom",
     ),
-    signature(
+    cascade(
         "net.unreachable",
         "failed to connect to all addresses|rror|efused| reset|eachable|No route to host|imed out|xceed|ailed"
         "|imeout|losed by|Broken pipe|lost connection|onnection lost",
@@ -67,10 +65,9 @@ SIGNATURES = (
         r" (?:the )?(?:remote |foreign |other )?(?:peer|host|server|end|side)\b",
         "The other end does not answer, or ended the connection.",
         "Check that it runs, the address and the firewall.",
-        role="cascade",
         key=("what", "how"),
     ),
-    signature(
+    cascade(
         "http.status",
         "rror|orbidden|nauthorized|status code|Too Many Requests|InvalidAccessKeyId|ExpiredToken",
         r"(?<![\w.])(?P<status>[45]\d\d) (?:Client|Server) Error|[Ee]rror[: (]{1,3}(?P<code>[45]\d\d)\b"
@@ -80,10 +77,9 @@ SIGNATURES = (
         r"|\b(?:InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch|NoSuchBucket)\b",
         "A server refused a request. 429 means too many, 401 and 403 a key or a right that lacks, 5xx its own trouble.",
         "Check the key and its rights; for 429 and 5xx use fewer requests, or try later.",
-        role="cascade",
         key=("status", "code", "number"),
     ),
-    signature(
+    cascade(
         "net.offline",
         "rror|ailed|nable to connect|ould not connect|eachable|ot find the requested",
         r"\bcannot find the requested files in the (?:\w{1,10} ){0,2}(?:cache|path)\b|(?:[Cc]ould not"
@@ -91,9 +87,8 @@ SIGNATURES = (
         r"|establish a? ?(?:new )?connection)\b",
         "No connection could be had.",
         "Check that the other end runs, the address, the proxy and the firewall.",
-        role="cascade",
     ),
-    signature(
+    cascade(
         "grpc.status",
         "StatusCode.|rpc error: code = |RPC that terminated with|RST_STREAM|debug_error_string|eadline Exceeded",
         r"StatusCode\.(?P<status>UNAVAILABLE|DEADLINE_EXCEEDED|UNAUTHENTICATED|PERMISSION_DENIED|INTERNAL|UNKNOWN"
@@ -101,7 +96,6 @@ SIGNATURES = (
         r"|\b[Dd]eadline Exceeded\b|\bRPC that terminated with|\bRST_STREAM with error code|\bdebug_error_string = ",
         "A call of gRPC failed.",
         "UNAVAILABLE: look whether the other end runs. DEADLINE_EXCEEDED: look what it does. Else look at its log.",
-        role="cascade",
         key=("status", "code"),
     ),
 )
