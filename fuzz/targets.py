@@ -79,7 +79,7 @@ from flarelog.sources.redaction import patterns as own
 from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.runs import run_line
+from flarelog.stores.local.notes import run_line
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening, Moment, arrivals
 from flarelog.v1 import log_pb2 as pb

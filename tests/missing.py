@@ -8,12 +8,12 @@ from flarelog.stores.base import Missing, Store
 
 
 async def never_stored(store: Store, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-    return await store.missing(run, site, [Missing(place, found)])
+    return await store.add_notes(run, site, [Missing(place, found)])
 
 
 async def readable(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
-    await store.missing(run, site, [Missing(place, {}, unread=but)])
+    await store.add_notes(run, site, [Missing(place, {}, unread=but)])
 
 
 async def unwanted(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
-    await store.missing(run, site, [Missing(place, {}, refused=but)])
+    await store.add_notes(run, site, [Missing(place, {}, refused=but)])

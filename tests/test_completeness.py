@@ -133,7 +133,7 @@ async def fill(directory: Path, row: Row) -> None:
             receipt = Receipt(appender.committed, appender.digest, appender.mark_count, row.masked)
             await appender.seal(receipt)
         await appender.close()
-        await store.missing(RUN, SITE, [Missing("here", row.unstored or {})])
+        await store.add_notes(RUN, SITE, [Missing("here", row.unstored or {})])
 
 
 # --- what readers say

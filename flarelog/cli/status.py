@@ -307,10 +307,11 @@ async def _troubles(
     else:
         from flarelog.receiver.findings import understood
         from flarelog.stores import choose
+        from flarelog.stores.base import FINDINGS
 
         kept, found = choose.reader(store or ""), []
         for site in sorted({stream.site for stream in there}):
-            known = understood(run, site, await kept.findings(run, site))
+            known = understood(run, site, await kept.note(FINDINGS, run, site))
             found += [one for log, each in known.items() if StreamId(run, site, log) in there for one in each.findings]
     if not (found or any(info.exits for info in infos)):
         return []

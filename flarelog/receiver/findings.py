@@ -29,7 +29,7 @@ from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sources.zone import system_zone
 from flarelog.stores.aside import aside
-from flarelog.stores.base import AtHand, Bytes, Store
+from flarelog.stores.base import FINDINGS, AtHand, Bytes, Store
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ MEASURED = 1.0  # seconds over which the process's CPU time is measured
 SLICE = 0.05  # seconds of work on one log before the next log has its turn
 LITTLE = 16 << 10  # bytes that one quick look may search
 MOST = 1000  # findings that are kept for a site
-SITES, FINDINGS = 20_000, 50_000  # limits on the sites and findings in memory; evicted sites are read again
+SITES, FOUND = 20_000, 50_000  # limits on the sites and findings in memory; evicted sites are read again
 LOGS = 100_000  # limit on the logs of these sites
 KEEP_EVERY, KEEP_SHARE = 1.0, 20  # seconds between writes; and at least so many times the duration of the last write
 KEEP_AFTER = 8 << 20  # bytes searched without a finding, after which the offset is written
@@ -316,7 +316,7 @@ class Findings:
             async with self._reading.setdefault((run, site), asyncio.Lock()):
                 known = self._sites.get((run, site))
                 if known is None:
-                    raw = await self._store.findings(run, site)
+                    raw = await self._store.note(FINDINGS, run, site)
                     known = _Site(await aside(partial(understood, run, site, raw)) if raw else {})
                     known.size = sum(progress.size for progress in known.logs.values())
                     self._sites[run, site] = known
@@ -333,7 +333,7 @@ class Findings:
         findings = sum(site.size for site in self._sites.values())
         logs = sum(len(site.logs) for site in self._sites.values())
         for key, site in list(self._sites.items()):
-            if len(self._sites) <= SITES and findings <= FINDINGS and logs <= LOGS:
+            if len(self._sites) <= SITES and findings <= FOUND and logs <= LOGS:
                 break
             if not site.changed and not any((one.run, one.site) == key for one in self._looking):
                 findings, logs = findings - site.size, logs - len(site.logs)
@@ -347,7 +347,7 @@ class Findings:
         site.changed, site.passed, written = False, 0, False
         logs = [(log, replace(progress)) for log, progress in site.logs.items()]
         try:
-            await self._store.set_findings(run, name, await aside(partial(_said, logs)))
+            await self._store.set_note(FINDINGS, await aside(partial(_said, logs)), run, name)
             written = True
         except FlarelogError as error:
             log.debug("%s/%s: what went wrong could not be kept: %s", run, name, error)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 from flarelog.delivery.fairness import FairMap, site_of
 from flarelog.errors import StoreError
 from flarelog.model import LONGEST_REASON, Health, StreamId
-from flarelog.stores.base import Store
+from flarelog.stores.base import Note, Store
 from flarelog.stores.fares import MINUTE, Point, worst
 from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
 
@@ -110,53 +110,45 @@ class Happenings:
 
     # --- writing
 
-    def waiting(self) -> list[_Site]:
-        """The sites of runs with events, or with health whose minute is over."""
-        return [*self._waiting, *(one for one in self._due() if one not in self._waiting)]
-
-    def _due(self, *, rest: bool = False) -> list[_Site]:
-        """The machines whose minute is over; *rest*: all. Forgets machines without news."""
-        now, found = self._wall(), list[_Site]()
-        for key, known in [(key, known) for key, known in self._faring.items() if rest or known.due <= now]:
-            if known.worst is not None:
-                found.append(key)
-            elif now - known.due > SILENT_FOR:
+    def waiting(self, *, rest: bool = False) -> list[_Site]:
+        """The sites of runs with events, or with health whose minute is over; *rest*: or is not. Forgets machines
+        without news.
+        """
+        now, found = self._wall(), dict.fromkeys(self._waiting)
+        for key, known in [*self._faring.items()]:
+            if known.worst is not None and (rest or known.due <= now):
+                found[key] = None
+            elif known.worst is None and now - known.due > SILENT_FOR:
                 del self._faring[key]
-        return found
+        return [*found]
 
-    async def write(self, run: str, site: str) -> None:
-        """Write the gathered records of *site* in *run*; after an error they wait for the next write."""
-        await self._write_events(run, site)
-        await self._write_health(run, site)
+    async def write(self, run: str, site: str, *, rest: bool = False) -> None:
+        """Write the gathered records of *site* in *run*; after an error they wait for the next write. *rest*: as in
+        ``waiting``.
+        """
+        if groups := self._waiting.pop((run, site), None):
+            events = sorted(groups.values(), key=lambda one: one.at)
+            if not await self._added(run, site, events):
+                later = self._waiting.get((run, site), {})
+                self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])
+        known, now = self._faring.get((run, site)), self._wall()
+        if known is not None and known.worst is not None and (rest or known.due <= now):
+            found, known.worst, known.due = known.worst, None, now + MINUTE
+            if not await self._added(run, site, [Point(now, found)]):
+                known.worst = found if known.worst is None else worst(found, known.worst)
+
+    async def _added(self, run: str, site: str, notes: Sequence[Note]) -> bool:
+        try:
+            await self._store.add_notes(run, site, notes)
+        except StoreError as error:
+            log.debug("%s", error)
+            return False
+        return True
 
     async def write_all(self, *, rest: bool = False) -> None:
-        """Write the gathered records; *rest*: also the health of machines whose minute is not over."""
-        for key in [*self._waiting]:
-            await self._write_events(*key)
-        for key in self._due(rest=rest):
-            await self._write_health(*key, rest=rest)
-
-    async def _write_events(self, run: str, site: str) -> None:
-        groups = self._waiting.pop((run, site), None)
-        if groups is None:
-            return
-        try:
-            await self._store.record(run, site, sorted(groups.values(), key=lambda one: one.at))
-        except StoreError as error:
-            log.debug("%s/%s: the event could not be recorded: %s", run, site, error)
-            later = self._waiting.get((run, site), {})
-            self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])
-
-    async def _write_health(self, run: str, site: str, *, rest: bool = False) -> None:
-        known, now = self._faring.get((run, site)), self._wall()
-        if known is None or known.worst is None or not (rest or known.due <= now):
-            return
-        found, known.worst, known.due = known.worst, None, now + MINUTE
-        try:
-            await self._store.fared(run, site, [Point(now, found)])
-        except StoreError as error:
-            log.debug("%s/%s: its health could not be recorded: %s", run, site, error)
-            known.worst = found if known.worst is None else worst(found, known.worst)
+        """Write the gathered records; *rest*: as in ``waiting``."""
+        for key in self.waiting(rest=rest):
+            await self.write(*key, rest=rest)
 
     async def close(self) -> None:
         """Write all records that wait."""

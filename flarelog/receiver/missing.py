@@ -118,8 +118,8 @@ class MissingLogs:
         return [StreamId(run, site, one) for one in gone]
 
     def unread(self, run: str, site: str, found: Mapping[str, str], place: str = "", *, whole: bool = False) -> None:
-        """Record the logs *found* that *place* of *site* cannot read, with reasons (see ``Store.missing``). *whole*:
-        *place* can read all its other logs.
+        """Record the logs *found* that *place* of *site* cannot read, with reasons (see ``Missing``). *whole*: *place*
+        can read all its other logs.
         """
         news = self._news(run, site)
         said, before = hash((whole, frozenset(found.items()))), news.heard.get(place)
@@ -222,7 +222,7 @@ class MissingLogs:
                 Missing(place, said.found.get(place, {}), said.unread.get(place), said.refused.get(place))
                 for place in said.places
             ]
-            if await self._store.missing(run, site, batch):
+            if await self._store.add_notes(run, site, batch):
                 self._freed(site, said.size)
                 return
         except StoreError as error:

@@ -85,6 +85,13 @@ class Missing(NamedTuple):
     refused: Collection[str] | None = None  # of its other logs, the only ones that it still has to send; None: not said
 
 
+Note = Happening | Point | Missing
+"""A note about a site in a run: what happened to its streams, the health of its machine, its missing logs."""
+
+FINDINGS = "findings"
+"""The kind of the note with the findings in a site's logs."""
+
+
 class RunRecord(NamedTuple):
     """The recorded state of a run."""
 
@@ -230,8 +237,8 @@ class Reader(Protocol):
     def at_hand(self, stream: StreamId) -> AtHand | None:
         """The state of *stream* in this process, without I/O; None if this process does not have it open."""
 
-    async def findings(self, run: str, site: str) -> bytes:
-        """The findings that ``set_findings`` last stored for *site* in *run*; empty if there are none."""
+    async def note(self, kind: str, run: str = "", site: str = "") -> bytes:
+        """The note that ``set_note`` last stored; empty if there is none."""
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         """The length of *stream* at each of *times*, which are milliseconds since 1970 by the receiver's clock; empty
@@ -310,27 +317,16 @@ class Store(Reader, Protocol):
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         """Store the *state* of *run* and its *maker*, the site that started it; empty: an operator announced it."""
 
-    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
-        """Store what happened to streams of *site*, for people; the record is bounded."""
-
-    async def missing(self, run: str, site: str, news: Sequence[Missing]) -> bool:
-        """Store the *news* about logs of *site* that have no stored byte; the record is bounded. A log that is or
-        becomes a stream is not one of them. Returns False if there is no such run.
+    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
+        """Append notes of one type about *site*, for people; those of each type are bounded. Returns False if there is
+        no such run. A log that is or becomes a stream is not missing.
         """
 
-    async def set_findings(self, run: str, site: str, said: bytes) -> None:
-        """Replace the stored findings of *site* by *said*; ignored if the site is gone. They are removed with the site,
-        and do not count as a change of the run.
+    async def set_note(self, kind: str, said: bytes, run: str = "", site: str = "") -> None:
+        """Replace the note *kind* of *site* in *run*, which is removed with the site, by *said*; ignored if the site is
+        gone. Without *run*: a note of the receiver's own for the next receiver. FINDINGS do not count as a change of
+        the run.
         """
-
-    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
-        """Store the health of the machine of *site* over time, for people; the record is bounded."""
-
-    async def note(self, name: str) -> bytes:
-        """The note that ``set_note`` last stored under *name*; empty if there is none."""
-
-    async def set_note(self, name: str, said: bytes) -> None:
-        """Store a few bytes of the receiver's own for the next receiver."""
 
     # --- removal
 

@@ -28,7 +28,7 @@ from flarelog.model import (
     StreamId,
     unnamed,
 )
-from flarelog.stores.base import Appender, Extent, RunRecord, Store, among, pieces
+from flarelog.stores.base import FINDINGS, Appender, Extent, RunRecord, Store, among, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order
 from tests.missing import never_stored, readable, unwanted
@@ -658,24 +658,30 @@ async def what_is_open_is_at_hand(store: Store) -> None:
 
 @fact
 async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(store: Store) -> None:
-    assert await store.findings("run-1", "site-1") == b""
-    await store.set_findings("run-1", "site-1", b"nobody")
+    assert await store.note(FINDINGS, "run-1", "site-1") == b""
+    await store.set_note(FINDINGS, b"nobody", "run-1", "site-1")
     assert await store.runs() == {}  # findings make no run
     await (await filled(store)).close()
     await (await filled(store, OTHER_SITE)).close()
     before = (await store.extents())["run-1"]
-    await store.set_findings("run-1", "site-1", b"one")
-    await store.set_findings("run-1", "site-1", b"two")
-    await store.set_findings("run-1", "site-2", b"other")
-    assert (await store.findings("run-1", "site-1"), await store.findings("run-1", "site-2")) == (b"two", b"other")
+    await store.set_note(FINDINGS, b"one", "run-1", "site-1")
+    await store.set_note(FINDINGS, b"two", "run-1", "site-1")
+    await store.set_note(FINDINGS, b"other", "run-1", "site-2")
+    assert (await store.note(FINDINGS, "run-1", "site-1"), await store.note(FINDINGS, "run-1", "site-2")) == (
+        b"two",
+        b"other",
+    )
     after = (await store.extents())["run-1"]
     assert (after.files, after.log_bytes, after.changed) == (before.files, before.log_bytes, before.changed)
     assert [info.stream async for info in store.list()] == [STREAM, OTHER_SITE]
     await store.remove("run-1", "site-1")
-    assert (await store.findings("run-1", "site-1"), await store.findings("run-1", "site-2")) == (b"", b"other")
+    assert (await store.note(FINDINGS, "run-1", "site-1"), await store.note(FINDINGS, "run-1", "site-2")) == (
+        b"",
+        b"other",
+    )
     await store.remove("run-1")
     await (await filled(store)).close()
-    assert await store.findings("run-1", "site-2") == b""
+    assert await store.note(FINDINGS, "run-1", "site-2") == b""
 
 
 @fact
@@ -861,7 +867,7 @@ async def what_became_of_a_run_is_told_in_the_order_of_time(store: Store) -> Non
     await appender.seal(receipt(appender))
     await appender.close()
     await (await filled(store, OTHER_SITE)).close()
-    await store.record(STREAM.run, STREAM.site, [Happening(5, "left", "gone", 2, (STREAM.log,), 3)])
+    await store.add_notes(STREAM.run, STREAM.site, [Happening(5, "left", "gone", 2, (STREAM.log,), 3)])
     found = await in_order(store.timeline(STREAM.run))
     assert [one.at for one in found] == sorted(one.at for one in found)
     own = [one for one in found if one.site == STREAM.site]
@@ -884,7 +890,7 @@ async def how_a_machine_fared_is_told_with_its_site(store: Store) -> None:
     await (await filled(store)).close()
     points = [Point(at, Health(memory=at, disk_free=9 - at, load=0.5, unread=("a",))) for at in (1, 2, 3)]
     for one in points:
-        await store.fared(STREAM.run, STREAM.site, [one])
+        await store.add_notes(STREAM.run, STREAM.site, [one])
     found = [one for one in await in_order(store.timeline(STREAM.run)) if one.what == HEALTH]
     assert [(one.at, one.site, one.log, one.health) for one in found] == [
         (one.at, STREAM.site, "", one.health) for one in points

@@ -18,7 +18,7 @@ from flarelog.lines.levels import Level
 from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.receiver import findings as module
 from flarelog.receiver.findings import Findings, understood
-from flarelog.stores.base import Appender
+from flarelog.stores.base import FINDINGS, Appender
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.findings import decode_found
 from tests.hostile_text import HOSTILE
@@ -49,11 +49,11 @@ class Kept(TemporaryStore):
             yield info
         self.listed += 1
 
-    async def set_findings(self, run: str, site: str, said: bytes) -> None:
+    async def set_note(self, kind: str, said: bytes, run: str = "", site: str = "") -> None:
         if self.full:
             raise Full("there is no room")
         self.written += 1
-        await super().set_findings(run, site, said)
+        await super().set_note(kind, said, run, site)
 
 
 async def log(store: TemporaryStore, data: bytes, stream: StreamId = STREAM, *, sealed: bool = False) -> Appender:
@@ -116,12 +116,12 @@ def test_what_grows_is_looked_at_and_what_was_found_is_kept() -> None:
         await until(lambda: counts(found))
         await appender.append(appender.committed, STEP + FULL)
         found.grew(STREAM)
-        await until(lambda: store.findings("run-1", "site-1"))
+        await until(lambda: store.note(FINDINGS, "run-1", "site-1"))
         while await counts(found) != [("disk.full", 2)]:
             await asyncio.sleep(0)
 
     store = within(work)
-    kept = understood("run-1", "site-1", asyncio.run(store.findings("run-1", "site-1")))
+    kept = understood("run-1", "site-1", asyncio.run(store.note(FINDINGS, "run-1", "site-1")))
     assert [(one.signature, one.count) for one in kept["train.log"].findings] == [("disk.full", 2)]
 
 
@@ -169,10 +169,10 @@ def test_the_logs_of_one_site_hold_up_those_of_no_other_site() -> None:
 
 def test_a_site_whose_record_is_being_read_holds_up_no_other_site() -> None:
     class Slow(Kept):
-        async def findings(self, run: str, site: str) -> bytes:
+        async def note(self, kind: str, run: str = "", site: str = "") -> bytes:
             if site == "slow":
                 await asyncio.Event().wait()
-            return await super().findings(run, site)
+            return await super().note(kind, run, site)
 
     async def work(store: Kept, found: Findings) -> None:
         slow = asyncio.create_task(found.of("run-1", "slow"))
@@ -190,17 +190,17 @@ def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
     other = StreamId("run-1", "site-2", "train.log")
 
     async def work(store: Kept, found: Findings) -> None:
-        read, failures = store.findings, iter(range(3))
+        read, failures = store.note, iter(range(3))
 
-        async def unreadable(run: str, site: str) -> bytes:
+        async def unreadable(kind: str, run: str = "", site: str = "") -> bytes:
             if next(failures, None) is not None:
                 raise Unavailable("it could not be read: Too many open files")
-            return await read(run, site)
+            return await read(kind, run, site)
 
         for stream in (STREAM, other):
             await log(store, STEP + FULL, stream)
             found.grew(stream)
-        monkeypatch.setattr(store, "findings", unreadable)
+        monkeypatch.setattr(store, "note", unreadable)
         while store.written < 2:  # one write for each site
             await asyncio.sleep(0)
         assert await counts(found) == await counts(found, other) == [("disk.full", 1)]
@@ -284,7 +284,7 @@ def test_a_full_disk_is_tried_again() -> None:
         await until(lambda: counts(found))
         await asyncio.sleep(0.02)
         store.full = False
-        await until(lambda: store.findings("run-1", "site-1"))
+        await until(lambda: store.note(FINDINGS, "run-1", "site-1"))
 
     within(work)
 
@@ -306,7 +306,7 @@ def test_what_was_removed_is_forgotten() -> None:
 
 def test_nothing_is_told_of_what_is_another_workers() -> None:
     async def work(store: Kept, found: Findings) -> None:
-        await store.set_findings("run-1", "elsewhere", b"{}")
+        await store.set_note(FINDINGS, b"{}", "run-1", "elsewhere")
         assert await found.of("run-1", "elsewhere") == []
 
     within(work)

@@ -19,7 +19,7 @@ from flarelog.receiver import unread
 from flarelog.receiver.intake import OPENINGS
 from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.server import Server
-from flarelog.stores.base import Missing
+from flarelog.stores.base import Note
 from flarelog.stores.local import unstored
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire.codec.push import encode_request
@@ -37,11 +37,11 @@ class Slow(TemporaryStore):
         super().__init__()
         self.writes = 0
 
-    async def missing(self, run: str, site: str, news: Sequence[Missing]) -> bool:
+    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
         self.writes += 1
         if site == "slow":
             await asyncio.Event().wait()
-        return await super().missing(run, site, news)
+        return await super().add_notes(run, site, added)
 
 
 def everywhere(stream: StreamId) -> bool:

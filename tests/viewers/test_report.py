@@ -420,7 +420,7 @@ async def filled(root: Path) -> None:
             if site != "lyon":
                 await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
             await appender.close()
-        await store.record(
+        await store.add_notes(
             "run-1",
             "lyon",
             [Happening(time.time_ns() // 1_000_000, "left", "the connection was lost", 1, ("log.txt",))],
@@ -512,7 +512,7 @@ def test_a_file_that_could_not_be_read_for_a_while_is_missing_no_more(tmp_path: 
     async def fare() -> None:
         async with LocalStore(tmp_path, "memory") as store:
             fared = (Point(BEGIN, Health(load=1.0, unread=(why,))), Point(BEGIN + HOUR, Health(load=1.0)))
-            await store.fared("run-1", "server", fared)
+            await store.add_notes("run-1", "server", fared)
 
     asyncio.run(fare())
     assert [note for note in gathered(tmp_path).notes if why in note] == []

@@ -2,10 +2,10 @@
 
     ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
     ROOT/RUN/SITE/.LOG.journal      the durable length and the marks (see journal.py)
-    ROOT/RUN/.run.journal           the run's state (see runs.py)
-    ROOT/RUN/.SITE.events           the events of the site's streams (see chronicle.py)
+    ROOT/RUN/.run.journal           the run's state (see notes.py)
+    ROOT/RUN/.SITE.events           the events of the site's streams (see notes.py)
     ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs; without it they are searched again
-    ROOT/RUN/.SITE.health           the health of the site's machine, by the minute (see healths.py)
+    ROOT/RUN/.SITE.health           the health of the site's machine, by the minute (see notes.py)
     ROOT/RUN/.SITE.unstored         the site's logs that have no stored byte (see unstored.py)
     ROOT/.lock                      held by the receiver that writes here (see lock.py)
 
@@ -29,6 +29,7 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
+from flarelog.stores.base import FINDINGS
 from flarelog.stores.directory import Directory, link
 from flarelog.stores.full import meaning, unless_gone
 from flarelog.text import legible, several
@@ -37,16 +38,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-EVENTS, FINDINGS, HEALTH, UNSTORED = RECORDS = ("events", "findings", "health", "unstored")
-"""The records of a site beside its logs."""
+NOTES = EVENTS, _, HEALTH, UNSTORED = ("events", FINDINGS, "health", "unstored")
+"""The kinds of notes about a site, beside its logs."""
 
 _OWN = re.compile(r"\..+\.(?:journal(?:\.\w+)?|quarantine\.\d+(?:\.old-journal)?)")
 """Files beside the logs in a site's directory: journals, and the files that were set aside with a warning."""
 
 
 def record_name(site: str, kind: str) -> str:
-    """The name of the file with the record *kind* of *site*."""
-    return f".{site}.{kind}"
+    """The name of the file with the note *kind* of *site*; of a run or of the store if *site* is empty."""
+    return f".{site}.{kind}" if site else f".{kind}"
 
 
 class Layout:
@@ -180,9 +181,9 @@ class Layout:
             unless_gone(error)
             return b""
 
-    def record(self, run: str, site: str, kind: str) -> bytes:
-        """The content of the record *kind* of *site*; empty if it is unreadable."""
-        return self.raw((run,), record_name(site, kind))
+    def note(self, kind: str, run: str = "", site: str = "") -> bytes:
+        """The note *kind* of *site* in *run*, of *run*, or of the store; empty if it is unreadable."""
+        return self.raw((run,) if run else (), record_name(site, kind))
 
     def journal(self, stream: StreamId) -> bytes:
         """The content of the journal of *stream*; empty if it is unreadable."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from flarelog.checksum import extend
 from flarelog.model import MAX_OFFSET
+
+T = TypeVar("T")
 
 _REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
 _LENGTH = re.compile(
@@ -50,6 +52,19 @@ def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
         yield record if isinstance(record, dict) else None
     if begin < len(raw):
         yield None
+
+
+def parsed(raw: bytes, parse: Callable[[dict[str, Any]], T], kind: str) -> Iterator[T]:
+    """What *parse* makes of each record of *kind* in *raw*. Skips those for which it raises KeyError, TypeError or
+    ValueError.
+    """
+    for record in records(raw):
+        if record is None or record.get("t") != kind:
+            continue
+        try:
+            yield parse(record)
+        except (KeyError, TypeError, ValueError):
+            continue
 
 
 def _record(body: bytes) -> Any:

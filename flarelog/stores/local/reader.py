@@ -23,11 +23,11 @@ from flarelog.stores.base import (
     lengths_at,
     pieces,
 )
-from flarelog.stores.local import chronicle, healths, lock, runs, unstored
 from flarelog.stores.local import journal as journals
+from flarelog.stores.local import lock, notes, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
-from flarelog.stores.local.layout import FINDINGS, Layout
+from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.listing import Listing
 from flarelog.stores.local.removal import extent
 from flarelog.stores.moments import POINTS, Moment, of_log
@@ -102,8 +102,8 @@ class LocalReader:
         appender = self._open.get(stream)
         return AtHand(appender.read, appender.told, appender.behind) if appender is not None else None
 
-    async def findings(self, run: str, site: str) -> bytes:
-        return await self.aside(partial(self.layout.record, run_name(run), site_name(site), FINDINGS))
+    async def note(self, kind: str, run: str = "", site: str = "") -> bytes:
+        return await self.aside(partial(self.layout.note, kind, run and run_name(run), site and site_name(site)))
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         def look() -> tuple[int, ...]:
@@ -119,18 +119,17 @@ class LocalReader:
         points: int = POINTS,
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[Sequence[Moment], None]:
-        yield await self.aside(partial(runs.moments, self.layout, run_name(run)))
+        yield await self.aside(partial(notes.states, self.layout, run_name(run)))
         for one in sorted(self.layout.names(run)):
             if site not in ("", one) or not self._listing.mine(run, one) or not wanted(run, one):
                 continue
-            yield await self.aside(partial(chronicle.moments, self.layout, run, one))
-            yield await self.aside(partial(healths.moments, self.layout, run, one, points))
+            yield await self.aside(partial(notes.moments, self.layout, run, one, points))
             for stream in self.layout.streams(run, one):
                 yield await self.aside(partial(_moments, self.layout, stream, points))
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         names = self.layout.names(only=run_name(run) if run else None)
-        return {name: runs.read(self.layout, name) for name in names}
+        return {name: notes.state_of(self.layout, name) for name in names}
 
     async def sites(self, run: str) -> Collection[str]:
         return self.layout.names(run_name(run))

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 from flarelog.errors import Unavailable
-from flarelog.stores.base import Extent
+from flarelog.stores.base import FINDINGS, Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local.layout import FINDINGS, RECORDS, record_name
+from flarelog.stores.local.layout import NOTES, record_name
 
-_NO_LOGS = tuple(f".{kind}" for kind in ("journal", *RECORDS))  # suffixes of files that are no logs
+_NO_LOGS = tuple(f".{kind}" for kind in ("journal", *NOTES))  # suffixes of files that are no logs
 _FINDINGS = f".{FINDINGS}"
 
 REMOVED = ".removed."  # no run's name begins with a dot
@@ -57,7 +57,7 @@ def move_away(root: Path, run: str, site: str = "") -> None:
             holding.refuse_link(name)
             raise FileNotFoundError(name)
         if site:
-            for kind in RECORDS:
+            for kind in NOTES:
                 with contextlib.suppress(FileNotFoundError):
                     holding.remove(record_name(site, kind))
         # The new name omits those of the run and the site, which may be as long as a file's name can be.

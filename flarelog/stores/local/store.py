@@ -31,24 +31,22 @@ from flarelog.stores.aside import aside
 from flarelog.stores.base import (
     Durability,
     Extent,
-    Missing,
+    Note,
     RunRecord,
     absent,
     in_use,
 )
 from flarelog.stores.directory import FILE_MODE
-from flarelog.stores.fares import Point
 from flarelog.stores.full import meaning
-from flarelog.stores.local import chronicle, footprint, healths, lock, runs, unstored
+from flarelog.stores.local import footprint, lock, notes
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.footprint import Counted, Wholes
-from flarelog.stores.local.layout import FINDINGS, record_name
+from flarelog.stores.local.layout import record_name
 from flarelog.stores.local.listing import LONG
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.removal import clear, extent, leftovers, move_away
 from flarelog.stores.local.rounds import Rounds
-from flarelog.stores.moments import Happening
 
 log = logging.getLogger(__name__)
 
@@ -276,50 +274,31 @@ class LocalStore(LocalReader):
         async with one:  # states are written in the order of the calls
             if self._run_locks.get(run) is one:  # otherwise the run was removed, and a file would bring it back
                 self._changed_runs.add(run)
-                await self.aside(partial(runs.write, self.layout, run, RunRecord(state, maker)))
+                await self.aside(partial(notes.set_state, self.layout, run, RunRecord(state, maker)))
 
-    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
-        await self._added(partial(chronicle.write, self.root, run, site, found), f"the event in {run}/{site}")
-
-    async def missing(self, run: str, site: str, news: Sequence[Missing]) -> bool:
-        write = partial(unstored.write, self.layout, run_name(run), site_name(site), news)
-        return await self._added(write, f"the missing logs of {run}/{site}")
-
-    async def set_findings(self, run: str, site: str, said: bytes) -> None:
-        run_name(run), site_name(site)
-
-        def write() -> None:
-            with self.layout.at(run) as directory:
-                if directory.is_directory(site):
-                    replace_file(record_name(site, FINDINGS), said, FILE_MODE, dir_fd=directory.fd)
-
-        await self._added(write, f"the findings of {run}/{site}")
-
-    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
-        await self._added(partial(healths.write, self.root, run, site, found), f"the health of {run}/{site}")
-
-    async def _added(self, write: Callable[[], None], what: str) -> bool:
-        """Write a record beside a run's logs; returns False if the run is missing or was removed meanwhile."""
+    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
         try:
-            await self.aside(write)
-        except FileNotFoundError:
+            await self.aside(partial(notes.add, self.layout, run_name(run), site_name(site), added))
+        except FileNotFoundError:  # the run is missing, or was removed meanwhile
             return False
         except OSError as error:
-            raise meaning(error, f"{what} could not be recorded") from error
+            raise meaning(error, f"a note of {run}/{site} could not be written") from error
         return True
 
-    async def note(self, name: str) -> bytes:
-        return await self.aside(partial(self.layout.raw, (), f".{name}"))
+    async def set_note(self, kind: str, said: bytes, run: str = "", site: str = "") -> None:
+        name = record_name(site and site_name(site), kind)
 
-    async def set_note(self, name: str, said: bytes) -> None:
         def write() -> None:
-            with self.layout.at() as directory:
-                replace_file(f".{name}", said, dir_fd=directory.fd)
+            with self.layout.at(*((run_name(run),) if run else ())) as directory:
+                if not site or directory.is_directory(site):
+                    replace_file(name, said, FILE_MODE, dir_fd=directory.fd)
 
         try:
             await self.aside(write)
+        except FileNotFoundError:  # the run is missing, or was removed meanwhile
+            pass
         except OSError as error:
-            raise meaning(error, f"{self.root / f'.{name}'} could not be written") from error
+            raise meaning(error, f"{self.root / run / name} could not be written") from error
 
     # --- removal (see removal.py)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 from flarelog.stores.directory import LOCK
-from flarelog.stores.local.layout import RECORDS
+from flarelog.stores.local.layout import NOTES
 
-_RECORDS = tuple(f".{kind}" for kind in RECORDS)
+_NOTES = tuple(f".{kind}" for kind in NOTES)
 
 
 def is_store(root: str | os.PathLike[str]) -> bool:
@@ -26,7 +26,7 @@ def _is_run(directory: str) -> bool:
     names = _names(directory)
     if LOCK in names:
         return False
-    if any(name == ".run.journal" or (name[0] == "." and name.endswith(_RECORDS)) for name in names):
+    if any(name == ".run.journal" or (name[0] == "." and name.endswith(_NOTES)) for name in names):
         return True
     sites = (os.path.join(directory, name) for name in names if name[0] != ".")
     return any(name[0] == "." and name.endswith(".journal") for site in sites for name in _names(site))

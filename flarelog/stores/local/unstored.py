@@ -1,10 +1,8 @@
-"""The logs of a site that have no stored byte, and why: a small record beside the site's logs.
+"""The note of a site's logs that have no stored byte, and why: a line is a reason and its logs, or logs to drop.
 
-    ROOT/RUN/.SITE.unstored     lines in the journal's format: a reason and its logs, or logs to drop ("readable")
-
-A refused log leaves the record when its place says so (``refused``), and does not count once the log is stored. An
-unreadable log leaves the record when the place that reported it says so (``unread``); if the log has stored bytes,
-the entry stands for its rest. A record that would exceed LIMIT names fewer logs, and says that there are others. The
+A refused log leaves the note when its place says so (``refused``), and does not count once the log is stored. An
+unreadable log leaves the note when the place that reported it says so (``unread``); if the log has stored bytes,
+the entry stands for its rest. A note that would exceed LIMIT names fewer logs, and says that there are others. The
 count of files without a name is kept for each place; earlier versions kept only the latest count of all places.
 """
 
@@ -22,10 +20,10 @@ from typing import Any, NamedTuple
 from flarelog.model import LONGEST_REASON, OTHERS, StreamId, StreamInfo, is_unread
 from flarelog.stores import full
 from flarelog.stores.base import UNNAMED, Missing, Told, entry_of, key_of, names_of, never_stored
-from flarelog.stores.local import chronicle, lines
+from flarelog.stores.local import lines
 from flarelog.stores.local.layout import UNSTORED, Layout, record_name
 
-LIMIT = 1 << 18  # bytes of a record
+KEPT = 1 << 17  # bytes of a note that has become too long
 A_LINE = 100  # logs
 
 
@@ -73,9 +71,9 @@ def recorded(raw: bytes) -> dict[Told, Reason]:
     return found
 
 
-def write(layout: Layout, run: str, site: str, news: Sequence[Missing]) -> None:
-    """Append *news* to the record, which is read once. Raises as ``chronicle.write``."""
-    known, added = recorded(layout.record(run, site, UNSTORED)), list[bytes]()
+def new_lines(news: Sequence[Missing], written: Callable[[], bytes]) -> bytes:
+    """The lines with *news* that the note, which *written* reads, does not have."""
+    known, added = recorded(written()), list[bytes]()
     of_place: defaultdict[str, set[Told]] = defaultdict(set)
     for log, reason in known.items():
         of_place[reason.place].add(log)
@@ -94,17 +92,16 @@ def write(layout: Layout, run: str, site: str, news: Sequence[Missing]) -> None:
                     del known[one]
                 of_place[place].difference_update(over)
                 added += _each({"t": "readable", "place": place}, [log for log, _ in over]) if over else ()
-    if added:
-        chronicle.add(layout.root, run, record_name(site, UNSTORED), b"".join(added), LIMIT, shortened)
+    return b"".join(added)
 
 
 def shortened(raw: bytes) -> bytes:
-    """*raw* with each log once, cut to half of LIMIT; one entry stands for the logs that do not fit."""
+    """*raw* with each log once, cut to KEPT bytes; one entry stands for the logs that do not fit."""
     found, size = recorded(raw), 0
     every = list(_lines(found))
     for number, one in enumerate(every):
         size += len(one)
-        if size > LIMIT // 2:
+        if size > KEPT:
             reason = next(iter(recorded(one).values()))
             kept = b"".join(every[:number])
             others = key_of(OTHERS, reason.place)
@@ -154,5 +151,5 @@ def _sites(layout: Layout, run: str) -> list[str]:
     except OSError as error:
         full.reason(error)  # a list of the run's streams has an entry for its directory
         return []
-    suffix = record_name("", UNSTORED).removeprefix(".")
+    suffix = f".{UNSTORED}"
     return [name[1 : -len(suffix)] for name in names if name.startswith(".") and name.endswith(suffix)]

@@ -14,9 +14,10 @@ from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId
 from flarelog.receiver.happenings import GROUPS, Happenings
-from flarelog.stores.local import chronicle, lines
-from flarelog.stores.local.chronicle import LIMIT, happenings, line
-from flarelog.stores.local.layout import EVENTS, record_name
+from flarelog.stores.base import Note
+from flarelog.stores.local import lines, notes
+from flarelog.stores.local.layout import EVENTS, Layout, record_name
+from flarelog.stores.local.notes import LIMIT, event_line, happenings
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, in_order
 from tests.often import often
@@ -32,7 +33,7 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
         {"t": "event", "at": 1, "what": "x", "logs": 7},
         {"t": "y"},
     ]
-    raw = b"\n".join([line(SEVERAL), *map(lines.line, wrong), b"torn", line(Happening(1, "opened"))[:-5]])
+    raw = b"\n".join([event_line(SEVERAL), *map(lines.line, wrong), b"torn", event_line(Happening(1, "opened"))[:-5]])
     assert list(happenings(raw)) == [SEVERAL]
 
 
@@ -44,7 +45,7 @@ def test_a_line_names_some_of_many_logs_and_no_endless_reason() -> None:
     for _ in range(3):
         one = replace(one, logs=("x" * 1024,)).with_more("y" * 1024)
     assert len(one.logs) == 1
-    assert len(line(one)) < 2500
+    assert len(event_line(one)) < 2500
 
 
 def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begin_and_its_end(tmp_path: Path) -> None:
@@ -52,7 +53,9 @@ def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begi
     (tmp_path / "run-1").mkdir()
     path = tmp_path / "run-1" / record_name("site-1", EVENTS)
     for second in range(1, last + 1):
-        chronicle.write(tmp_path, "run-1", "site-1", [Happening(second, "opened", "\N{SNOWMAN}" * 20, 1, ("log.txt",))])
+        notes.add(
+            Layout(tmp_path), "run-1", "site-1", [Happening(second, "opened", "\N{SNOWMAN}" * 20, 1, ("log.txt",))]
+        )
         assert second % 500 or path.stat().st_size <= LIMIT
     found = list(happenings(path.read_bytes()))
     (forgotten,) = [one for one in found if one.what == FORGOTTEN]
@@ -65,23 +68,23 @@ def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begi
 
 def test_what_is_written_behind_a_torn_line_is_whole(tmp_path: Path) -> None:
     (tmp_path / "run-1").mkdir()
-    chronicle.write(tmp_path, "run-1", "site-1", [SEVERAL, SEVERAL])
+    notes.add(Layout(tmp_path), "run-1", "site-1", [SEVERAL, SEVERAL])
     path = tmp_path / "run-1" / record_name("site-1", EVENTS)
     path.write_bytes(path.read_bytes()[:-7])
-    chronicle.write(tmp_path, "run-1", "site-1", [replace(SEVERAL, at=9)])
+    notes.add(Layout(tmp_path), "run-1", "site-1", [replace(SEVERAL, at=9)])
     assert [one.at for one in happenings(path.read_bytes())] == [2000, 9]
 
 
 def test_no_run_is_made_or_reached_through_a_link_to_write_something_down(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
-            await store.record("run-1", "site-1", [SEVERAL])
+            await store.add_notes("run-1", "site-1", [SEVERAL])
             assert not (tmp_path / "store" / "run-1").exists()
             (tmp_path / "store" / "run-1").mkdir()
             (tmp_path / "theirs").write_bytes(b"theirs")
             (tmp_path / "store" / "run-1" / record_name("site-1", EVENTS)).symlink_to(tmp_path / "theirs")
             with pytest.raises(Unavailable, match="symbolic link"):
-                await store.record("run-1", "site-1", [SEVERAL])
+                await store.add_notes("run-1", "site-1", [SEVERAL])
 
     asyncio.run(go())
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
@@ -94,10 +97,11 @@ class Records(LocalStore):
         super().__init__("nowhere")
         self.full, self.taken = False, list[Happening]()
 
-    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
+    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
         if self.full:
             raise Full("no space")
-        self.taken += found
+        self.taken += [one for one in added if isinstance(one, Happening)]
+        return True
 
 
 def test_what_happens_to_many_streams_at_once_is_one_line() -> None:
@@ -167,7 +171,7 @@ def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_pat
             await appender.append(4, b"two\n")
             await appender.seal(Receipt(8, appender.digest, 2))
             await appender.close()
-            await store.record("run-1", "site-1", [Happening(1, "opened", logs=("log.txt",)), SEVERAL])
+            await store.add_notes("run-1", "site-1", [Happening(1, "opened", logs=("log.txt",)), SEVERAL])
             await (await store.appender(StreamId("run-1", "site-2", "log.txt"), b"producer")).close()
             found = await in_order(LocalStore(tmp_path).timeline("run-1"))  # a reader without the lock
             assert [one.at for one in found] == sorted(one.at for one in found)

@@ -17,7 +17,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.stores.base import Extent, RunRecord
-from flarelog.stores.local import runs
+from flarelog.stores.local import notes
 from flarelog.stores.local.removal import extent
 from flarelog.stores.local.store import LocalStore
 
@@ -158,8 +158,8 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
         was = extent(store.root / "run")
-        write, go_on, looked = runs.write, threading.Event(), asyncio.Event()
-        monkeypatch.setattr(runs, "write", lambda *what: go_on.wait() and write(*what))
+        write, go_on, looked = notes.set_state, threading.Event(), asyncio.Event()
+        monkeypatch.setattr(notes, "set_state", lambda *what: go_on.wait() and write(*what))
         writing = asyncio.create_task(store.set_run("run", RunState.RUNNING))
         await asyncio.sleep(0)
 

@@ -13,10 +13,11 @@ import pytest
 from flarelog.errors import Full, Unavailable
 from flarelog.model import Health, StreamId
 from flarelog.receiver.happenings import SILENT_FOR, Happenings
+from flarelog.stores.base import Note
 from flarelog.stores.fares import MINUTE, Point
-from flarelog.stores.local import healths, lines
-from flarelog.stores.local.healths import LIMIT, line, points
-from flarelog.stores.local.layout import HEALTH, record_name
+from flarelog.stores.local import lines, notes
+from flarelog.stores.local.layout import HEALTH, Layout, record_name
+from flarelog.stores.local.notes import LIMIT, health_line, points
 from flarelog.stores.local.store import LocalStore
 from tests.often import often
 
@@ -33,7 +34,7 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
     wrong: list[dict[str, object]] = [{"t": "health"}, {"t": "health", "at": -1}, {"t": "health", "at": 1, "load": "x"}]
     wrong += [{"t": "health", "at": 1, "memory": True}, {"t": "health", "at": 1, "memory": -5}, {"t": "event", "at": 1}]
     wrong += [{"t": "health", "at": 1, "unread": [7]}, {"t": "health", "at": 1, "unread": 7}]
-    raw = b"\n".join([line(whole), *map(lines.line, wrong), b"torn", line(whole)[:-5]])
+    raw = b"\n".join([health_line(whole), *map(lines.line, wrong), b"torn", health_line(whole)[:-5]])
     assert list(points(raw)) == [whole]
 
 
@@ -44,7 +45,7 @@ def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path
     for begin in range(0, 7 * 24 * 60, together := often(60, 1)):
         minutes = range(begin, begin + together)
         found = [Point(one * MINUTE, replace(BUSY, io_pressure=99.0 * (one == worst))) for one in minutes]
-        healths.write(tmp_path, "run-1", "site-1", found)
+        notes.add(Layout(tmp_path), "run-1", "site-1", found)
         most = max(most, path.stat().st_size)
     assert most <= LIMIT
     found = list(points(path.read_bytes()))
@@ -60,13 +61,13 @@ def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path
 def test_no_run_is_made_or_reached_through_a_link_to_write_health_down(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
-            await store.fared("run-1", "site-1", [Point(1, BUSY)])
+            await store.add_notes("run-1", "site-1", [Point(1, BUSY)])
             assert not (tmp_path / "store" / "run-1").exists()
             (tmp_path / "store" / "run-1").mkdir()
             (tmp_path / "theirs").write_bytes(b"theirs")
             (tmp_path / "store" / "run-1" / record_name("site-1", HEALTH)).symlink_to(tmp_path / "theirs")
             with pytest.raises(Unavailable, match="symbolic link"):
-                await store.fared("run-1", "site-1", [Point(1, BUSY)])
+                await store.add_notes("run-1", "site-1", [Point(1, BUSY)])
 
     asyncio.run(go())
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
@@ -79,10 +80,11 @@ class Fared(LocalStore):
         super().__init__("nowhere")
         self.full, self.taken = False, list[tuple[int, int | None]]()
 
-    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
+    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
         if self.full:
             raise Full("no space")
-        self.taken += [(one.at, one.health.memory) for one in found]
+        self.taken += [(one.at, one.health.memory) for one in added if isinstance(one, Point)]
+        return True
 
 
 def test_of_each_minute_the_worst_is_written_and_the_first_word_at_once() -> None:

@@ -33,7 +33,7 @@ from flarelog.stores.local.journal import (
     stream_line,
 )
 from flarelog.stores.local.lines import records
-from flarelog.stores.local.runs import run_line
+from flarelog.stores.local.notes import run_line
 from tests.often import often
 from tests.rows import together
 

@@ -11,8 +11,9 @@ from flarelog.lifecycle import RunState
 from flarelog.model import OTHERS, unnamed
 from flarelog.stores.local import lines
 from flarelog.stores.local.layout import UNSTORED, record_name
+from flarelog.stores.local.notes import LIMIT
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.local.unstored import LIMIT, recorded
+from flarelog.stores.local.unstored import recorded
 from tests.missing import never_stored
 
 WHY = "cannot be read: Permission denied"
