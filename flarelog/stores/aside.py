@@ -12,11 +12,16 @@ T = TypeVar("T")
 
 
 async def aside(work: Callable[[], T], threads: Executor | None = None) -> T:
-    """Run *work* in one of *threads*. A cancelled caller waits for its end, so the files that *work* uses stay open."""
+    """Run *work* in one of *threads*, as ``finished`` does, so that the files that it uses stay open."""
     try:
         done = asyncio.get_running_loop().run_in_executor(threads, work)
     except RuntimeError:  # the interpreter is shutting down and starts no threads
         return work()
+    return await finished(done)
+
+
+async def finished(done: asyncio.Future[T]) -> T:
+    """The result of *done*; a cancelled caller waits for its end."""
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

@@ -46,7 +46,7 @@ class Home(Protocol):
         """The footprint of the logs of the stream's site."""
 
     def epochs(self, stream: StreamId) -> Epochs:
-        """The producers of the stream's site. Raises Full, Unavailable."""
+        """The producers of the stream's site."""
 
     async def commit(self, stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
         """Run both in a thread, batched with other commits, in the turn of the stream's site: all *write*, then all

@@ -9,12 +9,13 @@ of further sites if it has room.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+
+from flarelog.stores.aside import finished
 
 LEAST, MOST = 8, 256  # pieces of work in a round: up to LEAST go to one thread, and at most MOST
 
@@ -26,7 +27,6 @@ Step = Callable[[], None] | tuple[Hashable, Callable[[], None]]
 class _Work:
     steps: tuple[Step, ...]
     done: asyncio.Future[None]
-    over: bool = False
 
     def shares(self, other: _Work) -> bool:
         """Whether one call serves the last step of both."""
@@ -55,17 +55,7 @@ class Rounds:
         if not self._asked:
             self._asked = True
             loop.call_soon(self._go)  # batches all calls of this turn of the event loop
-        try:
-            await work.done
-        except asyncio.CancelledError:
-            if not work.over:  # cancelling the caller has cancelled the future
-                work.done = loop.create_future()
-            while not work.over:
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait((work.done,))
-            if not work.done.cancelled():
-                work.done.exception()
-            raise
+        await finished(work.done)
 
     def shutdown(self) -> None:
         self._threads.shutdown()
@@ -105,9 +95,6 @@ class Rounds:
     @staticmethod
     def _tell(those: Sequence[_Work], errors: Sequence[BaseException | None]) -> None:
         for one, error in zip(those, errors, strict=True):
-            one.over = True
-            if one.done.done():
-                continue
             if error is None:
                 one.done.set_result(None)
             else:

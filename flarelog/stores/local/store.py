@@ -132,12 +132,11 @@ class LocalStore(LocalReader):
         async with opening:
             if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
                 raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
+            await self._learn(stream)
             before = self._open.get(stream)
             if before is not None:
                 before.claimed_by(producer, epoch, started)  # a fenced producer must not close the active appender
                 await before.close()
-            if (stream.run, stream.site) not in self._footprints:
-                await self._learn_footprint(stream)
             appender = LocalAppender(self, stream)
             try:
                 self._spare_descriptors()
@@ -149,8 +148,6 @@ class LocalStore(LocalReader):
                     # The path is the key: streams that are opened together share one sync of their directory.
                     settle = os.path.dirname(appender.path), appender.settle
                     await self._opens.do(appender.open, settle, of=stream.site)
-                if (stream.run, stream.site) not in self._epochs:
-                    await self._learn_epochs(stream)
                 await appender.claim(producer, epoch, started)
             except BaseException:
                 await appender.close()
@@ -184,22 +181,36 @@ class LocalStore(LocalReader):
         self._quick = 0
 
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
-        held = self._footprints.get((stream.run, stream.site)) or await self._learn_footprint(stream)
-        return held, footprint.missing(stream, self.layout.files(stream)[0])  # faster than a thread job
+        await self._learn(stream)
+        new = footprint.missing(stream, self.layout.files(stream)[0])  # faster than a thread job
+        return self.footprint_of(stream), new
 
-    async def _learn_footprint(self, stream: StreamId) -> Footprint:
-        """Scan the footprint of the stream's site, once, before its first stream is opened."""
+    async def _learn(self, stream: StreamId) -> None:
+        """Scan the footprint of the stream's site and the epochs of its producers, once, before its first stream is
+        opened.
+        """
         site = stream.run, stream.site
+        if site in self._epochs:
+            return
         async with self._learning.setdefault(site, asyncio.Lock()):
-            if site not in self._footprints:
+            if site not in self._epochs:
                 self._spare_descriptors()  # the scan takes descriptors; without spare ones the stream cannot be opened
-                look = partial(footprint.found, self.root / stream.run / stream.site)
-                try:
-                    self._footprints[site] = await aside(look, self._opening_threads)
-                    self._wholes.enters(*site, self._footprints[site])
-                except OSError as error:
-                    raise meaning(error, f"the logs of {stream.run}/{stream.site} could not be counted") from error
-            return self._footprints[site]
+                found = await aside(partial(self._learned, *site), self._opening_threads)
+                self._footprints[site], self._epochs[site] = found
+                self._wholes.enters(*site, self._footprints[site])
+
+    def _learned(self, run: str, site: str) -> tuple[Counted, Epochs]:
+        epochs = Epochs()
+        try:
+            where = partial(self.layout.at, run, site)
+            if not self.layout.look(where, lambda _: True):  # it is missing, or a link, which an open refuses
+                return Counted(), epochs
+            found = footprint.found(self.root / run / site)
+            for stream in self.layout.streams(run, site):
+                epochs.learn(journals.holder_of(self.layout.journal(stream)))
+        except OSError as error:
+            raise meaning(error, f"the logs of {run}/{site} could not be read") from error
+        return found, epochs
 
     def inodes(self, site: str) -> int:
         return self._wholes.of(site)
@@ -214,13 +225,6 @@ class LocalStore(LocalReader):
                 if not self._wholes.knows(run, site) and (self.root / run).exists():
                     self._wholes.enters(run, site, found)
             await asyncio.sleep(COUNT_RESTS * (time.monotonic() - began))
-
-    async def _learn_epochs(self, stream: StreamId) -> None:
-        """Load ``epochs`` in a thread at the first stream of a site, which may have thousands of journals."""
-        site = stream.run, stream.site
-        async with self._learning.setdefault(site, asyncio.Lock()):
-            if site not in self._epochs:
-                await aside(partial(self.epochs, stream), self._opening_threads)
 
     def _spare_descriptors(self) -> None:
         """Raises Full if one more stream could leave no descriptor for a connection."""
@@ -238,20 +242,10 @@ class LocalStore(LocalReader):
     # --- the interface for appenders (see appender.Home)
 
     def footprint_of(self, stream: StreamId) -> Footprint:
-        return self._footprints.get((stream.run, stream.site)) or Footprint()
+        return self._footprints[stream.run, stream.site]
 
     def epochs(self, stream: StreamId) -> Epochs:
-        """The epochs of the stream's site, from the journals of all its streams."""
-        found = self._epochs.get((stream.run, stream.site))
-        if found is None:
-            found = Epochs()
-            try:
-                for other in self.layout.streams(stream.run, stream.site):
-                    found.learn(journals.holder_of(self.layout.journal(other)))
-            except OSError as error:
-                raise meaning(error, f"the producers of {stream.run}/{stream.site} could not be read") from error
-            self._epochs[stream.run, stream.site] = found
-        return found
+        return self._epochs[stream.run, stream.site]
 
     async def commit(self, stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
         if self._commits is None:

@@ -73,26 +73,20 @@ def recorded(raw: bytes) -> dict[Told, Reason]:
 
 def new_lines(news: Sequence[Missing], written: Callable[[], bytes]) -> bytes:
     """The lines with *news* that the note, which *written* reads, does not have."""
-    known, added = recorded(written()), list[bytes]()
-    of_place: defaultdict[str, set[Told]] = defaultdict(set)
-    for log, reason in known.items():
-        of_place[reason.place].add(log)
-    for place, found, unread, refused in news:
-        reasons = {key_of(log, place): Reason(why[:LONGEST_REASON], place) for log, why in found.items()}
-        new = {log: reason for log, reason in reasons.items() if known.get(log) != reason}
-        for log in new.keys() & known.keys():
-            of_place[known[log].place].discard(log)
-        known |= new
-        of_place[place] |= new.keys()
-        added += _lines(new)
-        for but, kind in ((unread, True), (refused, False)):
-            if but is not None:
-                over = [one for one in of_place[place] if is_unread(known[one].why) == kind and one[0] not in but]
-                for one in over:
-                    del known[one]
-                of_place[place].difference_update(over)
-                added += _each({"t": "readable", "place": place}, [log for log, _ in over]) if over else ()
-    return b"".join(added)
+    known, lists = recorded(written()), {one.place: (one.refused, one.unread) for one in news}
+    new = {
+        key_of(log, one.place): Reason(why[:LONGEST_REASON], one.place)
+        for one in news
+        for log, why in one.found.items()
+    }
+    new = {key: reason for key, reason in new.items() if known.get(key) != reason}
+    over: defaultdict[str, list[str]] = defaultdict(list)  # by place
+    for (log, _), reason in (known | new).items():
+        left = lists.get(reason.place, (None, None))[is_unread(reason.why)]
+        if left is not None and log not in left:
+            over[reason.place].append(log)
+    gone = (line for place, logs in over.items() for line in _each({"t": "readable", "place": place}, logs))
+    return b"".join((*_lines(new), *gone))
 
 
 def shortened(raw: bytes) -> bytes:
