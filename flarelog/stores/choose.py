@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.base import Durability, Reader, Store
+from flarelog.stores.local.layout import is_store
 from flarelog.stores.local.reader import LocalReader
-from flarelog.stores.local.traces import is_store
 
 Place = str | os.PathLike[str]
 """The value of --store: a directory."""

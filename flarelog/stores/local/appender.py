@@ -42,12 +42,6 @@ class Home(Protocol):
 
     layout: Layout
 
-    def footprint_of(self, stream: StreamId) -> Footprint:
-        """The footprint of the logs of the stream's site."""
-
-    def epochs(self, stream: StreamId) -> Epochs:
-        """The producers of the stream's site."""
-
     async def commit(self, stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
         """Run both in a thread, batched with other commits, in the turn of the stream's site: all *write*, then all
         *sync*. Raises their errors.
@@ -65,8 +59,9 @@ class LocalAppender:
 
     max_chunk = MAX_CHUNK
 
-    def __init__(self, home: Home, stream: StreamId) -> None:
-        self.stream = stream
+    def __init__(self, home: Home, stream: StreamId, footprint: Footprint, epochs: Epochs) -> None:
+        """*footprint*, *epochs*: those of the stream's site."""
+        self.stream, self.footprint, self._epochs = stream, footprint, epochs
         self.journal = Journal()
         self._home = home
         self._disk = home.layout.durable
@@ -83,7 +78,6 @@ class LocalAppender:
         self._new_marks: list[Mark] = []
         self._committing: asyncio.Task[None] | None = None  # one at a time; it owns the descriptors until it ends
         self._gone: StoreError | None = None  # why the appender accepts nothing more
-        self.footprint = home.footprint_of(stream)  # of the stream's site, this log included
 
     # --- the state
 
@@ -219,8 +213,8 @@ class LocalAppender:
     def claimed_by(self, producer: bytes, epoch: int, started: Started | None) -> Holder:
         """The holder once *producer* has the stream. Raises Fenced."""
         try:
-            epochs, journal = self._home.epochs(self.stream), self.journal
-            return epochs.claim(journal.holder, producer, epoch, started, sealed=journal.sealed)
+            journal = self.journal
+            return self._epochs.claim(journal.holder, producer, epoch, started, sealed=journal.sealed)
         except Fenced as error:
             raise Fenced(str(error), committed=self.committed) from error
 

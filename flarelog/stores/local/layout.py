@@ -30,7 +30,7 @@ from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
 from flarelog.stores.base import FINDINGS
-from flarelog.stores.directory import Directory, link
+from flarelog.stores.directory import LOCK, Directory, link
 from flarelog.stores.full import meaning, unless_gone
 from flarelog.text import legible, several
 
@@ -224,3 +224,36 @@ def _unvouched(path: str, journal: str) -> Iterator[str]:
             f"{legible(path)} has no journal, so nothing vouches for its {several(size, 'byte')}:"
             f" {legible(journal)} is not a regular file: move it away"
         )
+
+
+def is_store(root: str | os.PathLike[str]) -> bool:
+    """Whether *root* is a store: it has a lock file, or, in a copy of a store, a journal. Raises PermissionError where
+    *root* is unreadable.
+
+    The parent directory of a store is no store: its seeming runs have lock files of their own.
+    """
+    if os.path.lexists(os.path.join(root, LOCK)):
+        return True
+    with os.scandir(root) as entries:
+        runs = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name[0] != "."]
+    return any(map(_is_run, runs))
+
+
+def _is_run(directory: str) -> bool:
+    names = _names(directory)
+    if LOCK in names:
+        return False
+    if any(
+        name == ".run.journal" or (name[0] == "." and name.endswith(tuple(f".{kind}" for kind in NOTES)))
+        for name in names
+    ):
+        return True
+    sites = (os.path.join(directory, name) for name in names if name[0] != ".")
+    return any(name[0] == "." and name.endswith(".journal") for site in sites for name in _names(site))
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return [] if os.path.islink(directory) else os.listdir(directory)
+    except OSError:  # a file, or an unreadable directory
+        return []

@@ -137,7 +137,8 @@ class LocalStore(LocalReader):
             if before is not None:
                 before.claimed_by(producer, epoch, started)  # a fenced producer must not close the active appender
                 await before.close()
-            appender = LocalAppender(self, stream)
+            site = stream.run, stream.site
+            appender = LocalAppender(self, stream, self._footprints[site], self._epochs[site])
             try:
                 self._spare_descriptors()
                 if self._is_quick(stream) or self._opens is None:
@@ -183,7 +184,7 @@ class LocalStore(LocalReader):
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
         await self._learn(stream)
         new = footprint.missing(stream, self.layout.files(stream)[0])  # faster than a thread job
-        return self.footprint_of(stream), new
+        return self._footprints[stream.run, stream.site], new
 
     async def _learn(self, stream: StreamId) -> None:
         """Scan the footprint of the stream's site and the epochs of its producers, once, before its first stream is
@@ -202,9 +203,6 @@ class LocalStore(LocalReader):
     def _learned(self, run: str, site: str) -> tuple[Counted, Epochs]:
         epochs = Epochs()
         try:
-            where = partial(self.layout.at, run, site)
-            if not self.layout.look(where, lambda _: True):  # it is missing, or a link, which an open refuses
-                return Counted(), epochs
             found = footprint.found(self.root / run / site)
             for stream in self.layout.streams(run, site):
                 epochs.learn(journals.holder_of(self.layout.journal(stream)))
@@ -240,12 +238,6 @@ class LocalStore(LocalReader):
         )
 
     # --- the interface for appenders (see appender.Home)
-
-    def footprint_of(self, stream: StreamId) -> Footprint:
-        return self._footprints[stream.run, stream.site]
-
-    def epochs(self, stream: StreamId) -> Epochs:
-        return self._epochs[stream.run, stream.site]
 
     async def commit(self, stream: StreamId, write: Callable[[], None], sync: Callable[[], None]) -> None:
         if self._commits is None:
