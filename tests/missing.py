@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from flarelog.receiver.recording import Records
 from flarelog.stores.base import Missing, Store
 
 
@@ -17,3 +18,8 @@ async def readable(store: Store, run: str, site: str, place: str, but: Collectio
 
 async def unwanted(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
     await store.add_notes(run, site, [Missing(place, {}, refused=but)])
+
+
+async def write_all(records: Records, *, rest: bool = False) -> None:
+    for key in records.waiting(rest=rest):
+        await records.write(*key, rest=rest)

@@ -6,7 +6,6 @@ sites and runs that were admitted have records; a site that fills a table here l
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -144,13 +143,3 @@ class Happenings:
             log.debug("%s", error)
             return False
         return True
-
-    async def write_all(self, *, rest: bool = False) -> None:
-        """Write the gathered records; *rest*: as in ``waiting``."""
-        for key in self.waiting(rest=rest):
-            await self.write(*key, rest=rest)
-
-    async def close(self) -> None:
-        """Write all records that wait."""
-        with contextlib.suppress(Exception):
-            await self.write_all(rest=True)

@@ -8,7 +8,6 @@ receiver is remembered in memory alone, and each site has a share of that memory
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import Counter
@@ -177,19 +176,21 @@ class MissingLogs:
 
     # --- writing
 
-    def waiting(self) -> list[Key]:
+    def waiting(self, *, rest: bool = False) -> list[Key]:
         """The sites of runs with news to write, after a look at which streams without room have room now."""
         for stream in [one for one in self.outside if self._lets_in(one)]:
             place, why = self.outside.pop(stream)
             self.refuse(stream, why, place)
         return [key for key, news in self._of.items() if news.waits]
 
-    async def write(self, run: str, site: str) -> None:
-        """Write the news of *site* in *run*, unless its record is being written, or rests after a long write. After an
-        error, or if the run is missing, the news waits for the next write.
+    async def write(self, run: str, site: str, *, rest: bool = False) -> None:
+        """Write the news of *site* in *run*; without *rest*, only if its record is not being written, and does not
+        rest after a long write. After an error, or if the run is missing, the news waits for the next write.
         """
         news = self._of.get((run, site))
-        if news is not None and not news.writing.locked() and time.monotonic() >= news.due:
+        if news is not None and rest:
+            news.due = 0.0
+        if news is not None and (rest or not news.writing.locked()) and time.monotonic() >= news.due:
             await self._write(run, site, news)
 
     async def written(self, run: str, site: str) -> None:
@@ -207,12 +208,6 @@ class MissingLogs:
                 await self._write_now(run, site, news)
                 took = time.monotonic() - began
                 news.due = time.monotonic() + (min(RESTS_MOST, RESTS * took) if took > LONG else 0.0)
-
-    async def write_all(self) -> None:
-        """Write all news, without a pause."""
-        for key in self.waiting():
-            self._of[key].due = 0.0
-            await self._write(*key, self._of[key])
 
     async def _write_now(self, run: str, site: str, news: _News) -> None:
         said, news.fresh = _News(news.found, news.unread, news.refused, news.places, news.size), False
@@ -243,11 +238,6 @@ class MissingLogs:
                 news.found[place] = found
         news.places |= said.places
         news.size += said.size
-
-    async def close(self) -> None:
-        """Write all news."""
-        with contextlib.suppress(Exception):
-            await self.write_all()
 
     # --- queries
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from flarelog.receiver.peers import Turns
@@ -22,11 +23,11 @@ AT_ONCE = 2  # records that are written at a time
 class Records(Protocol):
     """One kind of record. The tuples are (run, site)."""
 
-    def waiting(self) -> Iterable[tuple[str, str]]:
-        """The records with news to write."""
+    def waiting(self, *, rest: bool = False) -> Iterable[tuple[str, str]]:
+        """The records with news to write; *rest*: also with news that would wait longer."""
 
-    async def write(self, run: str, site: str) -> None:
-        """Write the news of *site* in *run*."""
+    async def write(self, run: str, site: str, *, rest: bool = False) -> None:
+        """Write the news of *site* in *run*. *rest*: as in ``waiting``."""
 
 
 class Recording:
@@ -45,6 +46,13 @@ class Recording:
                 for site, records in self._waiting().items():
                     self._busy.add(site)
                     tasks.create_task(self._write(site, records))
+
+    async def close(self) -> None:
+        """Write all news."""
+        for kind in self._kinds:
+            with suppress(Exception):
+                for run, site in kind.waiting(rest=True):
+                    await kind.write(run, site, rest=True)
 
     def _waiting(self) -> dict[str, list[tuple[Records, str]]]:
         """The records with news, by site, each with its run; without those of busy sites."""

@@ -87,6 +87,8 @@ class Server:
 
         self.missing = MissingLogs(store, lambda stream: self.admission.lets_in(stream), self.states.drop)
 
+        self.recording = Recording(self.happenings, self.missing)
+
         def asking(run: str, site: str = "") -> list[StreamId]:
             held = (*self.happenings.paused, *self.missing.outside)
             return [one for one in held if one.run == run and site in ("", one.site) and self.states.asks(one)]
@@ -149,7 +151,7 @@ class Server:
         await self.listening.start(self._handlers)
         self.spawn(self.pressure.watch())
         self.spawn(self._count_inodes())
-        self.spawn(Recording(self.happenings, self.missing).run())
+        self.spawn(self.recording.run())
         if self.findings is not None:
             self.spawn(self.findings.run())
         port, age = parse_address(self.address)[1], self.options.max_connection_age
@@ -237,8 +239,7 @@ class Server:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=STOP_GRACE)
-        await self.happenings.close()
-        await self.missing.close()
+        await self.recording.close()
         if self.findings is not None:
             await self.findings.close()
         self.intake.close()

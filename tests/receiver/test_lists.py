@@ -13,6 +13,7 @@ from flarelog.receiver.phases import Phase, standing
 from flarelog.receiver.server import Server
 from flarelog.viewers.health import unread
 from flarelog.wire.codec.lists import Listing, decode_infos
+from tests.missing import write_all
 from tests.receiver.test_removals import listed, play, pushed
 from tests.receiver.test_server import CHUNK, OPEN, Call
 
@@ -45,7 +46,7 @@ def test_a_log_that_the_receiver_refuses_to_open_is_told_until_it_is_stored(tmp_
     async def refused(server: Server) -> None:
         assert await pushed(server, opening("b.log"), CHUNK, end) == [Code.OK, Code.OK, Code.SEALED]
         assert [await pushed(server, opening(log)) for log in ("c.log", "a.log", "c.log")] == [[Code.PAUSE]] * 3
-        await server.missing.write_all()
+        await write_all(server.missing, rest=True)
         assert await told(server) == [("a.log", "paused"), ("b.log", "ended"), ("c.log", "paused")]
         assert await told(server, unstored=False) == [("b.log", "ended")]  # an older reader would try to read them
         (run,) = await listed(server)
@@ -71,7 +72,7 @@ def test_a_log_that_its_site_cannot_read_is_told_until_it_is_stored(tmp_path: Pa
         await pushed(server, OPEN, CHUNK)
         for _ in range(2):
             server.intake.told(OPEN.stream, OPEN.producer, said)
-        await server.missing.write_all()
+        await write_all(server.missing, rest=True)
         (info,) = await server.store.unstored()
         assert (info.stream.log, info.unstored) == ("b.log", "cannot be read: Permission denied")
         assert info.is_unread
@@ -104,7 +105,7 @@ def test_a_run_beyond_the_limit_is_told_while_the_receiver_knows_of_it(tmp_path:
                 ("run-0", 1, 0, 2, "running")
             )
             assert (other.run, other.unstored) == ("run-1", 0)
-            await server.missing.write_all()
+            await write_all(server.missing, rest=True)
         assert sorted(one.name for one in tmp_path.iterdir() if not one.name.startswith(".")) == ["run-1"]
         server.missing.gone("run-0", "site-1", "here", frozenset(("b.log",)))
         assert await told(server, "run-0") == waiting[:1]
@@ -112,7 +113,7 @@ def test_a_run_beyond_the_limit_is_told_while_the_receiver_knows_of_it(tmp_path:
         assert (await pushed(server, opening("run-0", "b.log"), CHUNK))[0] is Code.OK
         for _ in range(2):
             assert [name for name, _, paused in await told(server, "run-0") if not paused] == ["run-0/site-1/b.log"]
-            await server.missing.write_all()
+            await write_all(server.missing, rest=True)
 
     play(tmp_path, act, max_runs=1)
 
@@ -124,11 +125,11 @@ def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_pa
     async def act(server: Server) -> None:
         assert (await pushed(server, opening("run-1"), CHUNK))[0] is Code.OK
         assert await pushed(server, opening("run-2")) == [Code.PAUSE]
-        await server.missing.write_all()
+        await write_all(server.missing, rest=True)
         assert await server.store.unstored() == []
         await server.runs.announce("run-1", Event.END_RUN)
         await pushed(server, Open(StreamId("run-2", "site-2", "log.txt"), b"another-one"), CHUNK)
-        await server.missing.write_all()
+        await write_all(server.missing, rest=True)
         (info,) = await server.store.unstored()
         assert (str(info.stream), info.unstored.partition(":")[0]) == (
             "run-2/site-1/log.txt",
@@ -234,7 +235,7 @@ def test_a_log_is_told_to_be_unreadable_until_its_site_says_otherwise(
             await pushed(server, OPEN, CHUNK)
         for one in says if not restarts else [says[at]]:
             server.intake.told(OPEN.stream, OPEN.producer, one)
-        await server.missing.write_all()
+        await write_all(server.missing, rest=True)
 
     async def left_over(server: Server) -> None:
         found = await server.missing.unstored("run-1", lambda run, site: True)
@@ -278,7 +279,7 @@ def test_a_log_that_was_refused_for_its_name_is_told_until_its_place_has_it_no_m
             for log in "ab":
                 stream = StreamId("run-1", "site-1", f"{OPEN.stream.log}/{log}")
                 assert await pushed(server, Open(stream, b"a-producer", news=News(0, 0, place=one))) == [Code.REJECTED]
-        await server.missing.write_all()
+        await write_all(server.missing, rest=True)
 
     async def begin(server: Server) -> None:
         await pushed(server, OPEN, CHUNK)

@@ -24,6 +24,7 @@ from flarelog.stores.local import unstored
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire.codec.push import encode_request
 from tests.contexts import Bare
+from tests.missing import write_all
 from tests.receiver.test_removals import play, pushed
 from tests.stored import TemporaryStore
 
@@ -104,7 +105,7 @@ def test_what_waits_is_counted_by_site_and_the_rest_has_no_name(monkeypatch: pyt
             assert len(loud[0].heard) <= module.PLACES
             for run in {run for run, _ in missing._of}:
                 await store.set_run(run, RunState.RUNNING)
-            await missing.write_all()
+            await write_all(missing, rest=True)
             assert not missing._size
 
     asyncio.run(go())
@@ -127,7 +128,7 @@ def test_a_long_write_is_followed_by_a_pause_of_that_site(monkeypatch: pytest.Mo
             missing.unread("run-1", "site-2", {"b.log": WHY})
             await missing.write("run-1", "site-2")
             assert store.writes == 2
-            await missing.close()
+            await write_all(missing, rest=True)
             assert store.writes == 3
 
     asyncio.run(go())
@@ -173,8 +174,8 @@ def test_a_site_without_room_in_a_run_writes_nothing_there(tmp_path: Path) -> No
         before = sorted(tmp_path.rglob("*"))
         for number in range(10):
             assert await pushed(server, opening(f"site-{number + 2}")) == [Code.PAUSE]
-        await server.missing.write_all()
-        await server.happenings.write_all(rest=True)
+        await write_all(server.missing, rest=True)
+        await write_all(server.happenings, rest=True)
         new = [one.name for one in tmp_path.rglob("*") if one not in before]
         assert [one for one in new if not one.startswith(".site-1.")] == []
         assert len(await server.missing.unstored("run-1", lambda run, site: True)) == 10

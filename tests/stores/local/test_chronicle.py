@@ -20,6 +20,7 @@ from flarelog.stores.local.layout import EVENTS, Layout, record_name
 from flarelog.stores.local.notes import LIMIT, event_line, happenings
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, in_order
+from tests.missing import write_all
 from tests.often import often
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -112,7 +113,7 @@ def test_what_happens_to_many_streams_at_once_is_one_line() -> None:
             noted.note(StreamId("run-1", "site-1", f"log-{number}"), "left", "the connection was lost")
         noted.call_ended("run-1", "site-1", 1000, "the connection was lost")
         noted.call_ended("run-1", "site-1", 2, "its producer closed it")
-        await noted.write_all()
+        await write_all(noted)
         assert [(one.what, one.count) for one in store.taken] == [
             ("left", 1000),
             ("call ended", 1000),
@@ -120,7 +121,7 @@ def test_what_happens_to_many_streams_at_once_is_one_line() -> None:
         ]
         for number in range(1000):  # a new reason each time
             noted.note(STREAM, "left", f"reason {number}")
-        await noted.write_all()
+        await write_all(noted)
         assert sum(one.count for one in store.taken[3:]) == 1000
         assert len(store.taken[3:]) == GROUPS + 1
 
@@ -136,7 +137,7 @@ def test_a_stream_that_is_paused_asks_again_and_again_and_is_told_of_once() -> N
         noted.hold(STREAM, "another reason")
         noted.resume(STREAM)
         noted.resume(STREAM)
-        await noted.write_all()
+        await write_all(noted)
         told = [(one.what, one.why) for one in store.taken]
         assert told == [("paused", "0 bytes are stored"), ("paused", "another reason"), ("resumed", "")]
 
@@ -149,12 +150,12 @@ def test_what_cannot_be_written_waits_for_room_and_goes_with_its_run() -> None:
         noted = Happenings(store, lambda: 5)
         store.full = True
         noted.note(STREAM, "opened")
-        await noted.write_all()
+        await write_all(noted)
         noted.note(StreamId("run-2", "site-1", "log.txt"), "opened")
         noted.forget("run-2")
         store.full = False
-        await noted.write_all()
-        await noted.write_all()
+        await write_all(noted)
+        await write_all(noted)
         assert [one.what for one in store.taken] == ["opened"]
 
     asyncio.run(go())

@@ -19,6 +19,7 @@ from flarelog.stores.local import lines, notes
 from flarelog.stores.local.layout import HEALTH, Layout, record_name
 from flarelog.stores.local.notes import LIMIT, health_line, points
 from flarelog.stores.local.store import LocalStore
+from tests.missing import write_all
 from tests.often import often
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -92,20 +93,20 @@ def test_of_each_minute_the_worst_is_written_and_the_first_word_at_once() -> Non
         now, store = 1000, Fared()
         noted = Happenings(store, lambda: now)
         noted.fares(STREAM, Health(memory=1))
-        await noted.write_all()
+        await write_all(noted)
         assert store.taken == [(1000, 1)]
         for memory in (5, 9, 2):
             now += 10_000
             noted.fares(STREAM, Health(memory=memory))
-            await noted.write_all()
+            await write_all(noted)
         assert len(store.taken) == 1
         now = 1000 + MINUTE
-        await noted.write_all()
+        await write_all(noted)
         assert store.taken[1:] == [(now, 9)]
-        await noted.write_all()
+        await write_all(noted)
         assert len(store.taken) == 2, "who tells nothing has no points"
         noted.fares(STREAM, Health(memory=4))
-        await noted.close()
+        await write_all(noted, rest=True)
         assert store.taken[2:] == [(now, 4)]
 
     asyncio.run(go())
@@ -117,10 +118,10 @@ def test_on_a_full_disk_the_worst_waits_for_room() -> None:
         noted = Happenings(store, lambda: now)
         store.full = True
         noted.fares(STREAM, Health(memory=7))
-        await noted.write_all()
+        await write_all(noted)
         store.full, now = False, MINUTE
         noted.fares(STREAM, Health(memory=3))
-        await noted.write_all()
+        await write_all(noted)
         assert store.taken == [(MINUTE, 7)]
 
     asyncio.run(go())
@@ -131,14 +132,14 @@ def test_a_machine_that_tells_nothing_more_is_forgotten_and_so_is_one_that_was_r
         now, store = 0, Fared()
         noted = Happenings(store, lambda: now)
         noted.fares(STREAM, Health(memory=7))
-        await noted.write_all()
+        await write_all(noted)
         assert noted._faring
         now = MINUTE + SILENT_FOR + 1
-        await noted.write_all()
+        await write_all(noted)
         assert not noted._faring
         noted.fares(STREAM, Health(memory=7))
         noted.forget(STREAM.run)
-        await noted.close()
+        await write_all(noted, rest=True)
         assert len(store.taken) == 1
 
     asyncio.run(go())
