@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from flarelog.errors import NotAuthenticated
 from flarelog.policy import Identity, Role
 from flarelog.security.tokens import Tokens, read_token, tokens_path
 from integration.harness.places import LOG, RUN, SITE, Place, append, lines, until
@@ -35,7 +36,7 @@ def test_a_token_from_its_making_to_its_end(place: Place) -> None:
     assert tokens.identify(wall_secret, time.time()) == Identity(
         "token", token=wall, token_name="wall", role=Role.READER, runs=("job-*", "night")
     )
-    assert tokens.identify(ops_secret, time.time()) is not None
+    assert tokens.identify(ops_secret, time.time())
 
     listed = place.call("token", "list", "--store", "store")
     head, *rows = listed.printed.splitlines()
@@ -46,8 +47,9 @@ def test_a_token_from_its_making_to_its_end(place: Place) -> None:
 
     revoked = place.call("token", "revoke", wall, "--store", "store")
     assert (revoked.ends(), revoked.printed) == (0, f"revoked {wall} (wall)\n")
-    assert tokens.identify(wall_secret, time.time()) is None
-    assert tokens.identify(ops_secret, time.time()) is not None
+    with pytest.raises(NotAuthenticated):
+        tokens.identify(wall_secret, time.time())
+    assert tokens.identify(ops_secret, time.time())
     again = place.call("token", "revoke", wall, "--store", "store")
     assert (again.ends(), wall in again.sentence()) == (3, True)
 
