@@ -10,7 +10,6 @@ from collections.abc import Callable
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
 
-from flarelog.bus import Bus
 from flarelog.exit_marks import Exit
 from flarelog.integrations.nvflare.told import (
     ALLOWED,
@@ -75,7 +74,6 @@ class Sending(FLComponent):
             site,
             root,
             include=self._source(),
-            bus=Bus(),
             tls=tls,
             join_timeout=self.drain_timeout,
             exit_timeout=self.drain_timeout,

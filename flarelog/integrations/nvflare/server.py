@@ -15,7 +15,6 @@ from nvflare.apis.fl_constant import FLContextKey, ProcessType
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
 
-from flarelog.bus import Bus
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError
 from flarelog.exit_marks import Exit
@@ -198,7 +197,6 @@ class FlarelogServer(FLComponent):
             root,
             include=FILES,
             exclude=_NOT_OWN,
-            bus=Bus(),
             tls=self._here[1],
             join_timeout=DRAIN_TIMEOUT,
             exit_timeout=DRAIN_TIMEOUT,
