@@ -7,7 +7,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Literal
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.lines import LineOptions
+from flarelog.cli.lines import ZONES, LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.completeness import completeness, exit_code
@@ -56,12 +56,7 @@ class LogOptions:
 
 @frozen
 class ShownOptions:
-    zones: tuple[str, ...] = typed(
-        (),
-        "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
-        flag="zone",
-        metavar="[SITE=]ZONE",
-    )
+    zones: tuple[str, ...] = ZONES
     order: Literal["arrival", "time"] = typed(
         "arrival", "Order of the lines: as they arrive, or by the times in them.", choices=("arrival", "time")
     )

@@ -11,7 +11,7 @@ from functools import partial
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.lines import LineOptions, Lines
+from flarelog.cli.lines import ZONES, LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, end, narrowed, say, terminal_columns, width
@@ -78,12 +78,7 @@ class FindingsOptions:
     rescan: bool = typed(False, "Search all logs again, instead of using what the receiver found while they came.")
     roots: bool = typed(False, "Show only findings that may be a cause.")
     rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
-    zones: tuple[str, ...] = typed(
-        (),
-        "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
-        flag="zone",
-        metavar="[SITE=]ZONE",
-    )
+    zones: tuple[str, ...] = ZONES
     output: str = typed(
         "text",
         "Form of the output. json, or --json: one object a line.",

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 _CHANGING = "include", "exclude", "since", "until", "timestamps", "level", "format", "first_error"
 
+ZONES: tuple[str, ...] = typed(
+    (),
+    "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+    flag="zone",
+    metavar="[SITE=]ZONE",
+)
+"""The field *zones* of the options of commands that read the logs of sites."""
+
 
 @frozen
 class LineOptions:

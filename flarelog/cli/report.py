@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli.findings import table
-from flarelog.cli.lines import LineOptions, Lines
+from flarelog.cli.lines import ZONES, LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import end, say
@@ -55,12 +55,7 @@ class ReportOptions:
     form: str | None = typed(None, "Form of the report.  [default: the file's suffix]", flag="format", choices=FORMS)
     latest: bool = typed(False, "Report the run that began last.")
     rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
-    zones: tuple[str, ...] = typed(
-        (),
-        "Time zone for times without one, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
-        flag="zone",
-        metavar="[SITE=]ZONE",
-    )
+    zones: tuple[str, ...] = ZONES
 
 
 @click.command(
