@@ -149,9 +149,10 @@ class _Progress:
         every = 0.2 if self._live else 2.0
         while True:
             await asyncio.sleep(every)
-            if not simulation.written:
+            written, stored = simulation.progress()
+            if not written:
                 continue
-            text = f"{simulation.stored / 1e6:.1f} of {simulation.written / 1e6:.1f} MB stored"
+            text = f"{stored / 1e6:.1f} of {written / 1e6:.1f} MB stored"
             if self._live:
                 click.echo(f"\r\033[K{time.monotonic() - self._begin:6.1f} s  {text}", err=True, nl=False)
             else:

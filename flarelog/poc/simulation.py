@@ -43,8 +43,6 @@ class Simulation:
     def __init__(self, options: PocOptions, work: Path, say: Callable[[str], None]) -> None:
         self.options, self.work, self.say = options, work, say
         self.machine = Machine(options, work, say)
-        self.written = 0
-        self.stored = 0
         self._exit_codes: dict[str, int] = {}
         self._moments = options.moments
         self._mounted = False
@@ -54,15 +52,11 @@ class Simulation:
         options = self.options
         limit = options.length + LATE + PROVOKE + END_TIMEOUT + PATIENCE * len(options.moments)
         try:
-            async with asyncio.timeout(limit), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(limit):
                 await self._prepare()
-                counting = group.create_task(self._count())
                 await self._begin()
-                counting.cancel()
         except TimeoutError:
             raise TimedOut(f"the run did not end; look at {self.work}") from None
-        except BaseExceptionGroup as group_error:
-            raise group_error.exceptions[0] from None
         finally:
             await self.machine.stop()
             if self._mounted:
@@ -166,12 +160,11 @@ class Simulation:
         for name, process in self.machine.sidecars.items():
             self._exit_codes[name] = await process.wait()
 
-    async def _count(self) -> None:
-        while True:
-            await asyncio.sleep(0.2)
-            self.stored = _sizes(self.machine.store, "")
-            # Truncated or removed bytes are no longer there.
-            self.written = max(self.stored, _sizes(self.work / "sites", "logs"))
+    def progress(self) -> tuple[int, int]:
+        """How many bytes are written, and stored, so far."""
+        stored = _sizes(self.machine.store, "")
+        # Truncated or removed bytes are no longer there.
+        return max(stored, _sizes(self.work / "sites", "logs")), stored
 
     def _corrupt(self) -> None:
         path = next(path for path in sorted((self.machine.store / RUN).rglob("*")) if _is_log(path))
