@@ -240,7 +240,6 @@ def _levelled(command: click.Command, speaker: str) -> None:
         for each in command.commands.values():
             _levelled(each, speaker)
         return
-    given = {name for param in command.params for name in param.opts}
     hidden: dict[str, dict[str, Any]] = {
         "--no-color": {
             "is_flag": True,
@@ -252,7 +251,7 @@ def _levelled(command: click.Command, speaker: str) -> None:
         },
     }
     for name, how in hidden.items():
-        if name not in given:
+        if not any(name in param.opts for param in command.params):
             command.params.append(click.Option((name,), hidden=True, expose_value=False, **how))
 
 

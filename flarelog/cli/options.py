@@ -420,12 +420,9 @@ def tls_options(command: F) -> F:
 def _pasted(context: click.Context, names: Collection[str]) -> Iterator[str]:
     """The options *names* that flags or a file gave: a variable also reaches the command that the user pastes."""
     for param in context.command.params:
-        source = context.get_parameter_source(param.name or "")
-        flag = source is ParameterSource.COMMANDLINE
+        weight = _weight(context, param.name or "")
         # A proxy in a file may have a password, and the file serves the pasted command as well.
-        if (param.name in names and (flag or source is ParameterSource.DEFAULT_MAP)) or (
-            param.name == "proxy" and flag
-        ):
+        if (param.name in names and weight in (0, 2)) or (param.name == _PRIVATE and weight == 2):
             yield from (max(param.opts, key=len), str(context.params[param.name]))
 
 

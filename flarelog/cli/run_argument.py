@@ -17,21 +17,19 @@ F = TypeVar("F", bound=Callable[..., object])
 
 def run_argument(*, required: bool = False) -> Callable[[F], F]:
     """Give a command *run_id*, as the store names the run; empty if it was left out. A text that no run can be called
-    stays as it is: the command reports it.
+    stays as it is: the command reports it. A command that does not require a run changes nothing: it also takes the
+    beginning of a run's name.
     """
-    given: dict[str, Any] = {"callback": _stored} if required else {"default": "", "callback": _meant}
-    metavar = "RUN" if required else "[RUN]"
-    return click.argument("run_id", metavar=metavar, shell_complete=complete_run, **given)
 
+    def stored(context: click.Context, _: click.Parameter, text: str) -> str:
+        if not required:
+            context.meta[MAY_BE_SHORT] = True
+        if not required and INSTEAD.get():
+            return INSTEAD.get()
+        try:
+            return given_run(text) if text else ""
+        except InvalidName:
+            return text
 
-def _stored(_: click.Context, __: click.Parameter, text: str) -> str:
-    try:
-        return given_run(text) if text else ""
-    except InvalidName:
-        return text
-
-
-def _meant(context: click.Context, param: click.Parameter, text: str) -> str:
-    """As ``_stored``, for a command that changes nothing: it also takes the beginning of a run's name."""
-    context.meta[MAY_BE_SHORT] = True
-    return INSTEAD.get() or _stored(context, param, text)
+    given: dict[str, Any] = {"metavar": "RUN"} if required else {"metavar": "[RUN]", "default": ""}
+    return click.argument("run_id", shell_complete=complete_run, callback=stored, **given)
