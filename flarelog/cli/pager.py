@@ -9,7 +9,8 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
+from collections.abc import Iterator
+from typing import IO, cast
 
 from flarelog.cli.running import say
 from flarelog.errors import FlarelogError
@@ -19,40 +20,28 @@ _BEGINS_OTHERWISE = set("=$`(){}|&;<>*?~!")  # in the first word of a shell comm
 _NOT_STARTED = 126, 127  # a shell's exit codes for a command that it cannot run
 
 
-class Pager:
-    """The output: the user's pager if *wanted* and there is one, else stdout. The block ends when the user leaves the
-    pager; output that was not written by then is dropped.
+@contextlib.contextmanager
+def pager(*, wanted: bool) -> Iterator[int | None]:
+    """The descriptor of the user's pager if *wanted* and there is one; else None, for stdout. The block ends when the
+    user leaves the pager; output that was not written by then is dropped.
     """
-
-    def __init__(self, *, wanted: bool) -> None:
-        command = self._command = _pager_command() if wanted else ""
-        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
-        self._process = (
-            subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
-            if command
-            else None
-        )
-
-    @property
-    def fd(self) -> int:
-        return self._process.stdin.fileno() if self._process and self._process.stdin else sys.stdout.fileno()
-
-    def __enter__(self) -> Pager:
-        return self
-
-    def __bool__(self) -> bool:
-        return self._process is not None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if self._process is None or self._process.stdin is None:
-            return False
+    command = _pager_command() if wanted else ""
+    if not command:
+        yield None
+        return
+    environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+    process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
+    text = cast("IO[bytes]", process.stdin)
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            yield text.fileno()
+    finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager alone from now on
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        if self._process.returncode in _NOT_STARTED:
-            raise FlarelogError(f"the pager {self._command!r} could not be started: give --pager off")
-        return kind is not None and issubclass(kind, BrokenPipeError)
+            text.close()
+        process.wait()
+        if process.returncode in _NOT_STARTED:
+            raise FlarelogError(f"the pager {command!r} could not be started: give --pager off")
 
 
 def _pager_command() -> str:

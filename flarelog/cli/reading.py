@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
-from flarelog.cli.pager import Pager
+from flarelog.cli.pager import pager
 from flarelog.cli.running import end, talk
 from flarelog.cli.there import origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
@@ -79,13 +79,13 @@ def _read(context: click.Context, asked: Asked) -> int:
         from flarelog.cli.first_error import first_error  # other calls need no signatures
 
         return first_error(asked, chosen)
-    with Pager(wanted=not follow and terminal and asked.pager) as pager:
+    with pager(wanted=not follow and terminal and asked.pager) as paged:
         options = asked.lines
-        if pager and options.bars is None:
+        if paged is not None and options.bars is None:
             options = changed(options, bars="off")  # the last state of each bar, as a terminal would show it
         lines = Lines(options.alone if asked.count else options, terminal=terminal and follow)
         live = terminal and follow and options.output == "text"
-        pipe = Pipe(pager.fd)
+        pipe = Pipe(sys.stdout.fileno() if paged is None else paged)
         timed = options.timed or shown.order == "time" or shown.template is not None
         console = lines.console(pipe, live=live, template=shown.template)
         one = names_one(chosen)

@@ -22,7 +22,7 @@ import click
 
 from flarelog.cli.lines import LineOptions, Lines, demand_apart, heed_habits
 from flarelog.cli.options import Switches, asks, complete_file
-from flarelog.cli.pager import Pager
+from flarelog.cli.pager import pager
 from flarelog.cli.running import checked, end
 from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, InvalidOption
@@ -117,15 +117,17 @@ def command(files: tuple[str, ...], lines: partial[LineOptions], own: partial[Vi
         if options.output == "raw":
             return _raw(files, how.limit_bytes)
         wanted = how.pager and how.limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
-        with Pager(wanted=wanted and options.bars != "live") as paged:
-            made = replace(options, bars=options.bars or "off") if paged else options  # bars as a terminal leaves them
-            view = _View(files, made, how, paged=bool(paged))
-            if paged:
-                os.dup2(paged.fd, sys.stdout.fileno())  # the process ends with the pager
+        with pager(wanted=wanted and options.bars != "live") as paged:
+            made = (
+                replace(options, bars=options.bars or "off") if paged is not None else options
+            )  # bars as a terminal leaves them
+            view = _View(files, made, how, paged=paged is not None)
+            if paged is not None:
+                os.dup2(paged, sys.stdout.fileno())  # the process ends with the pager
             try:
                 return view.run()
             finally:
-                if paged:
+                if paged is not None:
                     with contextlib.suppress(BrokenPipeError):  # the user has left the pager
                         sys.stdout.flush()
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the pager waits for more

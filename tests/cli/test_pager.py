@@ -6,12 +6,12 @@ import signal
 
 import pytest
 
-from flarelog.cli.pager import Pager
+from flarelog.cli.pager import pager
 from flarelog.errors import FlarelogError
 
 
 @pytest.mark.parametrize(
-    ("terminal", "pager", "started"),
+    ("terminal", "named", "started"),
     [
         ("xterm", "true", True),
         ("xterm", "cat", False),
@@ -22,16 +22,16 @@ from flarelog.errors import FlarelogError
     ],
 )
 def test_a_pager_is_started_where_there_is_one_and_the_terminal_has_a_cursor(
-    monkeypatch: pytest.MonkeyPatch, terminal: str | None, pager: str, started: bool
+    monkeypatch: pytest.MonkeyPatch, terminal: str | None, named: str, started: bool
 ) -> None:
-    monkeypatch.setenv("FLARELOG_PAGER", pager)
+    monkeypatch.setenv("FLARELOG_PAGER", named)
     if terminal is None:
         monkeypatch.delenv("TERM", raising=False)
     else:
         monkeypatch.setenv("TERM", terminal)
     heeded = signal.getsignal(signal.SIGINT)
-    with Pager(wanted=True) as found:
-        assert bool(found) is started
+    with pager(wanted=True) as found:
+        assert (found is not None) is started
     signal.signal(signal.SIGINT, heeded)
 
 
@@ -40,8 +40,8 @@ def test_a_pager_that_does_not_exist_is_told(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FLARELOG_PAGER", "no-such-pager -R")
-    with Pager(wanted=True) as found:
-        assert not found
+    with pager(wanted=True) as found:
+        assert found is None
     assert capsys.readouterr().err == "flarelog: there is no pager no-such-pager: this is shown without one\n"
 
 
@@ -49,6 +49,6 @@ def test_a_pager_that_a_shell_could_not_start_is_an_error(monkeypatch: pytest.Mo
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FLARELOG_PAGER", "X=1 no-such-pager 2> /dev/null")
     heeded = signal.getsignal(signal.SIGINT)
-    with pytest.raises(FlarelogError, match="could not be started: give --pager off"), Pager(wanted=True):
+    with pytest.raises(FlarelogError, match="could not be started: give --pager off"), pager(wanted=True):
         raise BrokenPipeError
     signal.signal(signal.SIGINT, heeded)
