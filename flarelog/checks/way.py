@@ -187,7 +187,7 @@ async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
             began = time.time()
             about = await connected.about(run_id)
             ended = time.time()
-            return [_protocol(about.major, about.minor, about.agent), *_clock(began, about.clock / 1000, ended)]
+            return [_protocol(about.major, about.minor, about.agent), _clock(began, about.clock / 1000, ended)]
     except FlarelogError as error:
         return [fail("protocol", str(error), _cure(error))]
 
@@ -204,33 +204,21 @@ def _cure(error: FlarelogError) -> str:
 
 
 def _protocol(major: int, minor: int, agent: str) -> Row:
-    if major not in (0, MAJOR):
+    if major != MAJOR:
         fix = "install matching versions of flarelog"
         return fail("protocol", (f"the receiver speaks protocol version {major}, this machine version {MAJOR}"), fix)
-    if major == 0:
-        return warn(
-            "protocol",
-            "the receiver is older, and does not tell its version",
-            "install a newer version of flarelog at the receiver",
-        )
     return ok("protocol", f"the receiver speaks version {major}.{minor}, as {agent or 'an unnamed program'}")
 
 
-def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
+def _clock(began: float, theirs: float, ended: float) -> Row:
     """Compare the clocks: the receiver read its own between *began* and *ended*, both by this machine's."""
-    if not theirs:
-        return
     ahead, unsure = (began + ended) / 2 - theirs, (ended - began) / 2
     found = f"this machine's clock is {abs(ahead):.3f} s {('ahead of' if ahead > 0 else 'behind')} the receiver's"
     found += f", ± {1000 * unsure:.0f} ms"
     if abs(ahead) - unsure > AHEAD:
-        yield warn(
-            "clock",
-            found,
-            "synchronise both clocks by NTP: readers that order by time put this site's lines elsewhere",
-        )
-    else:
-        yield ok("clock", found)
+        fix = "synchronise both clocks by NTP: readers that order by time put this site's lines elsewhere"
+        return warn("clock", found, fix)
+    return ok("clock", found)
 
 
 async def _trip(receiver: str, tls: Tls | None, proxy: str, run_id: str, site: str) -> Row:

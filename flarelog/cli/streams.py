@@ -66,7 +66,6 @@ def _table(found: list[StreamInfo]) -> list[str]:
 _SENTENCES = {
     "no-handle": "the file system has no file handles: only the birth time tells a reused inode number",
     "no-birth": "the file system has no birth times: only the bytes tell a deleted file from its successor",
-    "no-lease": "an older sidecar could not see whether a rotated file still had a writer",
     "no-inotify": "the file system reports no changes: files are polled every 0.25 s",
     "remote": "the file system is remote: changes by other machines are seen with a delay",
     "redacted": "the site masked secrets: they are stored as asterisks",
