@@ -66,16 +66,14 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._channel.close()
 
-    async def _answer(self, ask: Callable[[], Awaitable[T]], older: str = "") -> T:
-        """The result of *ask*, retried while the receiver does not answer. *older*: what a receiver that does not know
-        the call cannot do; NotAllowed says so.
-        """
+    async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The result of *ask*, retried while the receiver does not answer."""
 
         async def attempt() -> T:
             try:
                 found = await ask()
             except grpc.RpcError as error:
-                raised = await self._trouble(error, older)
+                raised = await self._trouble(error)
                 if raised.retry_safe:
                     say(str(raised))
                 raise raised from error
@@ -117,14 +115,8 @@ class Client:
             reraise=True,
         )(attempt)
 
-    async def _trouble(self, error: grpc.RpcError, older: str = "") -> FlarelogError:
-        """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix. *older*: as
-        for ``_answer``.
-        """
-        if older and isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            return NotAllowed(
-                f"{self.address} runs an older flarelog, which cannot {older}: install this version there"
-            )
+    async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
+        """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix."""
         trouble = statuses.error_of(error, self.address, self._proxy)
         if isinstance(trouble, CannotConnect):
             reason = await asyncio.to_thread(why, self.address, self._tls, self._proxy)
@@ -241,7 +233,7 @@ class Client:
                         return found
                     found.append(info)
 
-        return await self._answer(ask, "list or remove runs")
+        return await self._answer(ask)
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         """The events of *run* in the order of time, or with *site* those of that site and of the run as a whole.
@@ -252,14 +244,13 @@ class Client:
         from flarelog.wire.codec.timeline import Times
 
         asked = Times(run, site, points)
-        older = "tell what happened in a run over time"
-        return await self._answer(lambda: listing.timeline(self._channel, asked, RUN_TIMEOUT), older)
+        return await self._answer(lambda: listing.timeline(self._channel, asked, RUN_TIMEOUT))
 
     async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
         """The receiver's findings in the logs of *run*, or of *site* in it, as far as the caller may read them.
 
-        *every*: include logs without findings. None if the receiver runs no detectors or is older. Raises
-        CannotConnect, InvalidName, NotAllowed.
+        *every*: include logs without findings. None if the receiver runs no detectors. Raises CannotConnect,
+        InvalidName, NotAllowed.
         """
 
         from flarelog.wire.codec.findings import Asked
@@ -279,9 +270,7 @@ class Client:
 
         Raises NotFound, InUse, InvalidName, NotAllowed, CannotConnect.
         """
-        return await self._answer(
-            lambda: calls.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT), "list or remove runs"
-        )
+        return await self._answer(lambda: calls.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT))
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:
         call: Callable[..., Awaitable[ReceiverInfo]] = calls.run_call(self._channel, method)

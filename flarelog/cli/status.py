@@ -277,9 +277,8 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if state and not asked.patterns:
         state = RunInfo.of(asked.run, state, found).standing(live=connected is not None)
     elif state:  # the state also depends on the sites that --site leaves out
-        with contextlib.suppress(NotAllowed):  # an older receiver
-            every = await there(store, connected).infos(asked.run)
-            state = next((info.standing(live=connected is not None) for info in every), state)
+        every = await there(store, connected).infos(asked.run)
+        state = next((info.standing(live=connected is not None) for info in every), state)
     troubles = await _troubles(asked.run, found, store, connected) if asked.run else None
     by_stream: dict[StreamId, list[Finding]] = {info.stream: [] for info in found}
     for each in troubles or ():

@@ -88,7 +88,7 @@ class Origin(Readable, Protocol):
 
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
         """The moments of *run*, or of *site* in it and of the run as a whole, in the order of time. *points*: of the
-        growth of each log, at most. Raises CannotConnect, NotAllowed, also where a receiver is older.
+        growth of each log, at most. Raises CannotConnect, NotAllowed.
         """
 
     async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
