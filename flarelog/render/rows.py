@@ -108,20 +108,6 @@ class Row:
             column += 1
         chars[begin:column] = " " * (column - begin)
 
-    def combine(self, column: int, marks: str, most: int) -> bool:
-        """Add the zero-width *marks* to the glyph before *column*; False without such a glyph."""
-        column = min(column, len(self.chars))
-        while column and not self.chars[column - 1]:
-            column -= 1
-        if not column:
-            return False
-        room = most + 1 - len(self.chars[column - 1])
-        self.cut = self.cut or len(marks) > room
-        if room > 0:
-            self.chars[column - 1] += marks[:room]
-            self.changed = True
-        return True
-
     def cells(self, text: str, column: int, limit: int) -> list[str] | str:
         """The cells of *text* from *column* on. A zero-width character joins the glyph before it, which holds at most
         *limit* such characters.
@@ -158,16 +144,18 @@ class Row:
 
     def _combine(self, column: int, cells: list[str], marks: str, limit: int) -> None:
         """Add *marks* to the last glyph of *cells*, else to the glyph before *column*, else as a cell of their own."""
-        at = len(cells)
-        while at and not cells[at - 1]:
-            at -= 1
-        if at:
-            whole = cells[at - 1] + marks
-            cells[at - 1] = whole[: limit + 1]
-            self.cut = self.cut or len(whole) > limit + 1
-        elif not self.combine(column, marks, limit):
+        for row, at in ((cells, len(cells)), (self.chars, min(column, len(self.chars)))):
+            while at and not row[at - 1]:
+                at -= 1
+            if at:
+                whole = row[at - 1] + marks
+                self.changed = self.changed or (row is self.chars and len(row[at - 1]) <= limit)
+                row[at - 1] = whole[: limit + 1]
+                break
+        else:
+            whole = marks
             cells.append(marks[: limit + 1])
-            self.cut = self.cut or len(marks) > limit + 1
+        self.cut = self.cut or len(whole) > limit + 1
 
     def erase(self, begin: int, end: int | None) -> None:
         """Blank the columns from *begin* to *end*; None: remove the rest of the row."""
