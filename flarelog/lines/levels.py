@@ -397,11 +397,6 @@ class Levels:
         """Whether a traceback is open that the next line may continue."""
         return bool(self._tracebacks.open)
 
-    @property
-    def within(self) -> bool:
-        """Whether the last line continued a traceback."""
-        return self.part is not None and self.part[1]
-
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: unknown."""
         self.part = None

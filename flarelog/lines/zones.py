@@ -117,7 +117,7 @@ class Stamps:
         self._doubts = doubts or Doubts()
         self._begun = 0  # when a receiver first heard of the log, in seconds; 0: unknown
         self._ends, self._arrivals = list[int](), list[int]()  # when the bytes before each end arrived, in nanoseconds
-        self._zones, self._starts, self._learned = [zone], [0], False
+        self.zones, self._starts, self._learned = [zone], [0], False
         self.after: int | None = None  # the last time, in seconds
         self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was in doubt
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
@@ -128,11 +128,6 @@ class Stamps:
         # year, the end of what is compared, its time without the fraction, and its line's offset.
         self._like = _UNLIKE
         self.unknown: set[str] = set()  # zones in marks that this machine does not know
-
-    @property
-    def zones(self) -> list[tzinfo]:
-        """All zones in use."""
-        return self._zones
 
     def came(self, info: StreamInfo) -> None:
         """Take in the arrival times of the bytes of *info*."""
@@ -159,9 +154,9 @@ class Stamps:
             if zone is None:
                 self.unknown.add(name)
             elif not self._learned:
-                self._zones, self._learned = [zone], True
+                self.zones, self._learned = [zone], True
             else:
-                self._zones.append(zone)
+                self.zones.append(zone)
                 self._starts.append(offset)
 
     def time(self, text: str, offset: int) -> int | None:
@@ -232,7 +227,7 @@ class Stamps:
         """As ``time``, without regard to the line before."""
         while self._spoken and offset >= self._spoken[0][0]:
             self.after = self._spoken.popleft()[1]
-        self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
+        self._zone = self.zones[max(0, bisect_right(self._starts, offset) - 1)]
         now, self._doubts.open = self.now(offset) if self._ends else self._now, False
         found, second = read(text, zone=self._offset, now=now, doubts=self._doubts)
         self._like, self.doubted = _UNLIKE, self.doubted or self._doubts.open

@@ -329,6 +329,11 @@ INNOCENT = [
 LINES.update(KEYED | NAMED | LETTERS | dict.fromkeys(INNOCENT))
 
 
+def continues(levels: Levels) -> bool:
+    """Whether the last line continued a traceback."""
+    return levels.part is not None and levels.part[1]
+
+
 @rows(LINES.items())
 def test_the_level_that_a_line_tells(row: tuple[str, Level | None]) -> None:
     text, level = row
@@ -408,7 +413,7 @@ def test_what_logging_says_of_a_call_that_failed_is_an_error_to_its_end(prefix: 
 def test_each_form_of_a_traceback_is_an_error_to_its_end(block: list[str]) -> None:
     levels = Levels()
     assert {levels.of(text) for text in block} == {Level.ERROR}
-    assert levels.within
+    assert continues(levels)
     assert levels.of("step 2") is None
 
 
@@ -466,7 +471,7 @@ def test_a_line_behind_a_traceback_that_is_not_its_exception_has_its_own_level(
     levels = Levels()
     assert {levels.of(prefix + one) for one in block} == {Level.ERROR}
     assert levels.of(prefix + text) == level
-    assert not levels.within
+    assert not continues(levels)
 
 
 @pytest.mark.parametrize("text", ["hello", "done:", "x: 1"])
@@ -488,7 +493,7 @@ def test_a_line_of_another_thread_does_not_end_a_traceback() -> None:
     ]
     found = [levels.of(text) for text in texts]
     assert found == [*[Level.ERROR] * 3, Level.INFO, Level.INFO, *[Level.ERROR] * 3]
-    assert levels.within
+    assert continues(levels)
     assert levels.of("hello") is None
 
 
@@ -535,10 +540,10 @@ def test_a_panic_of_rust_goes_on_with_its_message_and_its_stack(prefix: str) -> 
     ]
     for _ in range(2):
         assert levels.of(f"{prefix}thread 'main' panicked at src/main.rs:2:5:") is Level.FATAL
-        assert not levels.within
+        assert not continues(levels)
         for text in stack:
             assert levels.of(prefix + text) is Level.ERROR
-            assert levels.within
+            assert continues(levels)
     assert levels.of(f"{prefix}epoch 2") is None
     assert levels.of(f"{prefix}thread 'main' panicked at 'boom', src/main.rs:2:5") is Level.FATAL
     assert levels.of(f"{prefix}epoch 2") is None
@@ -557,7 +562,7 @@ def test_an_abort_of_c_goes_on_with_what_it_says_and_its_frames(prefix: str) -> 
     ]
     assert levels.of(f"{prefix}terminate called after throwing an instance of 'std::runtime_error'") is Level.FATAL
     assert {levels.of(prefix + text) for text in abort} == {Level.ERROR}
-    assert levels.within
+    assert continues(levels)
     assert levels.of(f"{prefix}epoch 2") is None
     assert levels.of(f"{prefix}frame #1: x") is None
 
@@ -567,7 +572,7 @@ def test_a_line_of_another_thread_is_no_message_of_a_panic(text: str) -> None:
     levels = Levels()
     assert levels.of("thread 'main' panicked at src/main.rs:2:5:") is Level.FATAL
     assert levels.of(text) is Level.INFO
-    assert not levels.within
+    assert not continues(levels)
 
 
 def test_tracebacks_that_never_end_are_forgotten() -> None:
