@@ -263,7 +263,7 @@ class _View:
         if start:
             log = log[-1:]
             renderer.jump(start)
-            renderer.decide(plain)
+            renderer.plain = plain
         for path in log:
             begins.append(size)
             labels.append(Label(name, {"log.file.path": legible(path)}, begin=size))
@@ -299,12 +299,13 @@ class _View:
             fd, new = file.fileno(), partial(self._lines.renderer, self._own.form)
             end, head, first, window = os.fstat(fd).st_size, os.pread(fd, END, 0), new(), END
             first.feed(head)
+            plain = first.plain
             other = head[:2] == b"\x1f\x8b" or _unpacks(head) or _told_by_mark(head)
-            while first.decided and not other and window <= min(end // 2, END_MOST):
+            while plain is not None and not other and window <= min(end // 2, END_MOST):
                 data = os.pread(fd, window, end - window)
                 start = data.find(b"\n") + 1
-                if start and is_sure(new(), end - window + start, data[start:], self._tail or 0, first.plain):
-                    return end - window + start, first.plain
+                if start and is_sure(new(), end - window + start, data[start:], self._tail or 0, plain):
+                    return end - window + start, plain
                 window *= 4
         return 0, False
 

@@ -300,7 +300,7 @@ def _seen(
         times=_Times(progress, stamps, read) if timed else None,
     )
     yield from lines.feed(around.data[: around.cut])
-    form = lines.renderer.plain if lines.renderer.decided else None
+    form = lines.renderer.plain
     if force:
         form = form is not False
         yield from lines.close()
@@ -450,7 +450,6 @@ class _Lines:
 
 def _renderer(form: bool | None, at: int) -> Renderer:
     renderer = Renderer(overlong="ends", wanted=_TABLE.has)
-    if form is not None:
-        renderer.decide(form)
+    renderer.plain = form
     renderer.jump(at)
     return renderer

@@ -147,28 +147,14 @@ class Renderer:
     ) -> None:
         self.position = 0
         self._form = form
-        self._decided = form != "auto"
-        self._plain = form == "plain"
+        # Whether the log has no framing; None: not known yet. A caller that has read the log's first lines may set it.
+        self.plain: bool | None = form == "plain" if form != "auto" else None
         self._seen = 0  # lines before the form is decided
         self._rest = bytearray()  # possibly the beginning of a record
         self._within = False  # inside a line that is not a record
         self._new = partial(Screen, steps=steps, limit=limit, overlong=overlong, wanted=wanted)
         self._screens = {"": self._new()}
         self._runtime = ""  # the runtime of the last record
-
-    @property
-    def decided(self) -> bool:
-        """Whether the log's framing, or its absence, is known."""
-        return self._decided
-
-    @property
-    def plain(self) -> bool:
-        """Whether the log is known to have no framing."""
-        return self._plain
-
-    def decide(self, plain: bool) -> None:
-        """Set whether the log is *plain*, which the caller read from its first lines."""
-        self._decided, self._plain = True, plain
 
     def jump(self, position: int, style: str = "") -> None:
         """Continue at *position*, in the colours *style*. Only a plain log can jump after its first byte."""
@@ -187,7 +173,7 @@ class Renderer:
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """Strip the framing of *data* and feed the rest to the screens; otherwise as ``Screen.feed``."""
-        if self._plain:
+        if self.plain:
             self.position += len(data)
             return self._screens[""].feed(data, now)
         out: list[Line] = []
@@ -197,7 +183,7 @@ class Renderer:
         data, self._rest = bytes(self._rest + data), bytearray()
         at, whole = 0, data.rfind(b"\n") + 1
         while at < len(data):
-            if self._decided and not self._plain and at < whole:
+            if self.plain is False and at < whole:
                 stop, record = self._next_record(data, at, whole)
                 if stop > at:
                     self._raw(data[at:stop], now, out)
@@ -208,7 +194,7 @@ class Renderer:
                     stop = end
                 at = stop
                 continue
-            end = data.find(b"\n", at) + 1 if not self._plain else len(data)
+            end = data.find(b"\n", at) + 1 if not self.plain else len(data)
             if not end and not self._within and self._waits(data, at):
                 break
             line = data[at : end or len(data)]
@@ -268,17 +254,17 @@ class Renderer:
         """Whether the line at *at*, which has no LF yet, may become a record."""
         if len(data) - at > RECORD_LIMIT:
             return False
-        return len(data) - at < 11 or self._decided or _MAY_BE_ONE.match(data, at) is not None
+        return len(data) - at < 11 or self.plain is not None or _MAY_BE_ONE.match(data, at) is not None
 
     def _line(self, line: bytes, whole: bool, now: float, out: list[Line]) -> None:
-        record = parse(line, self._form) if whole and not self._within and not self._plain else None
+        record = parse(line, self._form) if whole and not self._within and not self.plain else None
         if record is None:
             self._raw(line, now, out)
             self._seen += line.endswith(b"\n")
-            if not self._decided and self._seen >= UNDECIDED:
-                self._plain = self._decided = True
+            if self.plain is None and self._seen >= UNDECIDED:
+                self.plain = True
             return
-        self._decided = True
+        self.plain = False
         self._record(record, len(line), now, out)
 
     def _record(self, record: Record, size: int, now: float, out: list[Line]) -> None:

@@ -21,7 +21,7 @@ def is_sure(renderer: Renderer, start: int, data: bytes, tail: int, plain: bool 
         return data.count(b"\n") >= tail + WINDOW
     renderer.jump(start)
     if plain is not None:
-        renderer.decide(plain)
+        renderer.plain = plain
     lines = [line for line in renderer.feed(data) + renderer.close() if not isinstance(line, Note)]
     before, shown = lines[: max(0, len(lines) - tail)], lines[max(0, len(lines) - tail) :]
     if sum(not line.bar for line in before) < WINDOW:  # a cursor may go back to lines that were not read

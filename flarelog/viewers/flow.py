@@ -180,7 +180,7 @@ class Flow:
         self._renderer = view.new()
         self._renderer.jump(start, style)
         if plain is not None:
-            self._renderer.decide(plain)
+            self._renderer.plain = plain
         self._chooser = Chooser(view.choice, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
@@ -202,7 +202,7 @@ class Flow:
     @property
     def plain(self) -> bool:
         """Whether the log is known not to come from a container runtime."""
-        return self._renderer.plain
+        return self._renderer.plain is True
 
     @property
     def replaced(self) -> int:

@@ -311,7 +311,7 @@ class Reading:
             if plain is None and may_be_records(data):  # the log's first lines tell whether these are records
                 head = view.new()
                 head.feed((await self._last_lines(stream, min(HEAD, each.first), -1))[1])
-                plain = head.plain if head.decided else None
+                plain = head.plain
             far = start == earlier or each.first - start >= TAIL_MOST
             earlier = start
             if is_sure(view.new(), start, data, tail, plain):

@@ -72,7 +72,7 @@ def searched(
     table = table or TABLE
     renderer, detector = drawn(table)(), Detector(STREAM, table, **how)
     if sieve is not None:
-        renderer.decide(plain=True)  # a reader does so when the log has no container format
+        renderer.plain = True  # a reader does so when the log has no container format
     position = 0
     for offset, piece in kept((data,) if isinstance(data, bytes) else data, sieve):
         if offset > position:

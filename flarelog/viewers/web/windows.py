@@ -215,8 +215,8 @@ class Windows:
             if may_be_records(head):
                 renderer.feed(head)
             elif head.count(b"\n") >= FIRST_LINES or len(head) >= HEAD:
-                renderer.decide(plain=True)
-            if renderer.decided:
+                renderer.plain = True
+            if renderer.plain is not None:
                 known = self._plain[info.identity] = renderer.plain
         return known
 

@@ -54,7 +54,7 @@ def read_once(data: bytes) -> tuple[bool | None, Index]:
     counting = Counting(0, 0)
     counting.feed(0, data)
     index.take(counting.taken())
-    return renderer.plain if renderer.decided else None, index
+    return renderer.plain, index
 
 
 def drawn(
