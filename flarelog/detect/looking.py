@@ -28,7 +28,7 @@ from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.lines.sgr import plain
 from flarelog.lines.times import order_of
 from flarelog.lines.zones import Stamps, spoken
-from flarelog.model import Attributes, Mark, StreamInfo
+from flarelog.model import Attributes, StreamInfo
 from flarelog.render.bars import LIMIT
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.edges import is_packed, tears
@@ -51,6 +51,17 @@ _TABLE = Table()
 _Pieces = Sequence[tuple[int, bytes]]
 
 
+class _Log(NamedTuple):
+    """A log and how far it was searched. *read* returns a number of bytes from an offset, *stamps* a reader of the
+    log's times.
+    """
+
+    progress: Progress
+    info: StreamInfo
+    read: Callable[[int, int], bytes]
+    stamps: Callable[[], Stamps]
+
+
 class _Around(NamedTuple):
     """The bytes of a log that a look searches."""
 
@@ -68,6 +79,7 @@ def examine(
     *read* returns a number of bytes from an offset, *stamps* the reader of the log's times. The next look repeats one
     that is abandoned.
     """
+    log = _Log(progress, info, read, stamps)
     size, progress.begun = BLOCK, info.begun
     while progress.at < info.committed:
         start, left = progress.at, info.committed - progress.at
@@ -82,7 +94,7 @@ def examine(
         if not cut and not at_end and (size < LINE or progress.plain is not False):
             if size < LINE:
                 size *= 4
-            elif (yield from _long_line(progress, info, read, stamps)):
+            elif (yield from _long_line(log)):
                 size = BLOCK
             else:
                 return
@@ -93,7 +105,7 @@ def examine(
             data = data[:cut]
         if not _passes(progress, data, cut, long=size >= LINE):
             before = (yield from _before(start, read)) if progress.plain is not None else ()
-            yield from _look(progress, info, read, _Around(data, cut, before), stamps(), force=size >= LINE)
+            yield from _look(log, _Around(data, cut, before), force=size >= LINE)
         if at_end:
             break
         size = BLOCK if progress.at > start else size * 4
@@ -162,10 +174,9 @@ def _before(start: int, read: Callable[[int, int], bytes]) -> Generator[None, No
     return [*pieces, (short, read(start - short, short))] if short < start else pieces
 
 
-def _long_line(
-    progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes], stamps: Callable[[], Stamps]
-) -> Generator[None, None, bool]:
+def _long_line(log: _Log) -> Generator[None, None, bool]:
     """Search the line at ``progress.at``, which has more than LINE bytes. False: the log was truncated or removed."""
+    progress, info, read, _ = log
     start = at = progress.at
     torn = (mark.offset for mark in info.marks if mark.offset > start and tears(mark))
     stop = min(info.committed, start + PARTED, *torn)
@@ -200,30 +211,24 @@ def _long_line(
     tail = tail[max(0, len(tail) - max(0, at - start - END)) :]  # a torn line may be short
     reduced = head[:END] + (middle + b"\r" if middle else b"") + tail
     before = yield from _before(start, read)
-    yield from _look(progress, info, read, _Around(reduced, len(reduced), before, at - start), stamps(), force=True)
+    yield from _look(log, _Around(reduced, len(reduced), before, at - start), force=True)
     return True
 
 
-def _look(
-    progress: Progress,
-    info: StreamInfo,
-    read: Callable[[int, int], bytes],
-    around: _Around,
-    stamps: Stamps,
-    *,
-    force: bool = False,
-) -> Iterator[None]:
+def _look(log: _Log, around: _Around, *, force: bool) -> Iterator[None]:
     """Search *around*. *force*: take lines and tracebacks that are open at the end for complete."""
+    progress, info, read, _ = log
     start, end = progress.at, progress.at + (around.length or around.cut)
     if progress.plain is None and (start > 0 or is_packed(info.stream.log, 0, around.data)):
         progress.passed(end)
         return
+    stamps = log.stamps()
     stamps.learn(info.marks)
     stamps.came(info)
     stamps.ask(partial(_day_first, info, read))
-    seen = yield from _seen(progress, info, read, around, stamps, force=force, timed=False)
+    seen = yield from _seen(log, around, stamps, force=force, timed=False)
     if stamps.doubted:  # a time depends on those of other lines: search again with the times of all lines
-        seen = yield from _seen(progress, info, read, around, stamps.beginning(), force=force, timed=True)
+        seen = yield from _seen(log, around, stamps.beginning(), force=force, timed=True)
     found = _arrived(seen.found.found, progress, info.grown)
     if seen.form is not None and (force or seen.open_from is None or seen.settled.at <= seen.open_from):
         progress.settled = seen.settled._replace(found=_arrived(seen.settled.found, progress, info.grown))
@@ -265,17 +270,9 @@ class _Seen(NamedTuple):
     found: Settled  # including open tracebacks
 
 
-def _seen(
-    progress: Progress,
-    info: StreamInfo,
-    read: Callable[[int, int], bytes],
-    around: _Around,
-    stamps: Stamps,
-    *,
-    force: bool,
-    timed: bool,
-) -> Generator[None, None, _Seen]:
+def _seen(log: _Log, around: _Around, stamps: Stamps, *, force: bool, timed: bool) -> Generator[None, None, _Seen]:
     """Search the bytes of *around*. *timed*: read the times of all lines, not only of those with findings."""
+    progress, info = log.progress, log.info
     stream, end = info.stream, progress.at + (around.length or around.cut)
     ranks = RankChooser(RankChoice())
     ranks.learn([info])
@@ -288,17 +285,7 @@ def _seen(
         known=progress.settled,
         ends=info.exits,
     )
-    sieved = bool(progress.plain) and not timed and not around.length and not progress.settled.left
-    marks = () if around.length else info.marks
-    lines = _Lines(
-        progress,
-        marks,
-        around.before,
-        detector,
-        sieved=sieved and _is_short(around.data),
-        end=end if around.length else None,
-        times=_Times(progress, stamps, read) if timed else None,
-    )
+    lines = _Lines(log, around, detector, _Times(log, stamps) if timed else None)
     yield from lines.feed(around.data[: around.cut])
     form = lines.renderer.plain
     if force:
@@ -327,10 +314,10 @@ def _is_short(data: bytes) -> bool:
 class _Times:
     """The times of all lines that a look reads with *read*, where some are skipped before and between them."""
 
-    def __init__(self, progress: Progress, stamps: Stamps, read: Callable[[int, int], bytes]) -> None:
-        self.stamps, self._progress, self._read = stamps, progress, read
-        self._end, self._start, self._doubted = 0, progress.at, False
-        self._spoken = progress.spoken
+    def __init__(self, log: _Log, stamps: Stamps) -> None:
+        self.stamps, self._progress, self._read = stamps, log.progress, log.read
+        self._end, self._start, self._doubted = 0, log.progress.at, False
+        self._spoken = log.progress.spoken
 
     def recall(self, offset: int, data: bytes) -> Iterator[None]:
         """Restore the last time before *data*, where lines before it are skipped and that time matters."""
@@ -358,24 +345,15 @@ class _Times:
 class _Lines:
     """Feeds the bytes of a log to *detector*."""
 
-    def __init__(
-        self,
-        progress: Progress,
-        marks: Sequence[Mark],
-        before: _Pieces,
-        detector: Detector,
-        *,
-        sieved: bool,
-        end: int | None,
-        times: _Times | None,
-    ) -> None:
-        self.renderer = _renderer(progress.plain, progress.at)
-        self._detector, self._before, self._plain = detector, before, progress.plain
-        self._times = times
-        self._position = self._fed = self._start = progress.at
-        self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
-        self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
-        self._end = end  # the end of the line of which a part is fed
+    def __init__(self, log: _Log, around: _Around, detector: Detector, times: _Times | None) -> None:
+        at, self._plain, marks = log.progress.at, log.progress.plain, () if around.length else log.info.marks
+        self.renderer = _renderer(self._plain, at)
+        self._detector, self._before, self._times = detector, around.before, times
+        self._position = self._fed = self._start = at
+        self._marks = deque(mark for mark in marks if mark.offset > at and not isinstance(mark, Attributes))
+        sieved = self._plain and times is None and not around.length and not log.progress.settled.left
+        self._sieving = Sieving(SIEVE, at, fresh=True) if sieved and _is_short(around.data) else None
+        self._end = at + around.length if around.length else None  # the end of the line of which a part is fed
 
     def settle(self) -> Generator[None, None, int | None]:
         """Search the complete lines, and return the offset of the first incomplete one; None: all are complete."""
@@ -393,16 +371,12 @@ class _Lines:
             kept = [(self._fed, piece)] if self._sieving is None else self._sieving.feed(self._fed, piece)
             self._fed += len(piece)
             at = end
-            for offset, what in kept:
-                for begin in range(0, len(what), STEP):
-                    yield from self._take(offset + begin, what[begin : begin + STEP])
+            yield from self._take_all(kept)
             yield
 
     def close(self) -> Iterator[None]:
         """Search the rest: no more bytes come."""
-        for offset, what in self._sieving.close() if self._sieving is not None else ():
-            for begin in range(0, len(what), STEP):
-                yield from self._take(offset + begin, what[begin : begin + STEP])
+        yield from self._take_all(self._sieving.close() if self._sieving is not None else ())
         yield from self._noted(self._position)
         yield from self._look(self.renderer.close())
 
@@ -412,6 +386,11 @@ class _Lines:
         for at in range(0, len(lines), LINES):
             self._detector.feed(self._timed(lines[at : at + LINES]))
             yield
+
+    def _take_all(self, pieces: _Pieces) -> Iterator[None]:
+        for offset, data in pieces:
+            for begin in range(0, len(data), STEP):
+                yield from self._take(offset + begin, data[begin : begin + STEP])
 
     def _take(self, offset: int, data: bytes) -> Iterator[None]:
         if offset == self._start and self._before:
