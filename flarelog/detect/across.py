@@ -10,6 +10,7 @@ from dataclasses import replace
 from flarelog.detect import collective, general, network
 from flarelog.detect.base import CAUSE, RELAYS, WENT_ON, Finding, Role
 from flarelog.detect.desync import desync
+from flarelog.detect.found import CAUSES
 from flarelog.detect.meant import DISPENSABLE
 from flarelog.detect.tracebacks import only_reports
 from flarelog.exit_marks import CERTAIN, LIKELY, Exit, end_of
@@ -329,12 +330,7 @@ def first_root(findings: Iterable[Finding]) -> Finding | None:
 def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
     """*each*, as a symptom if its command ended with code 0: then it caused no failure."""
     end = end_of(ends, each.offset + each.length)
-    if (
-        end is None
-        or not end.well
-        or each.role not in ("root", "cascade", "fallback")
-        or each.signature.startswith("exit.")
-    ):
+    if end is None or not end.well or each.role not in CAUSES or _is_end(each):
         return each
     return replace(each, role="symptom", facts={**each.facts, "exit": "the command ended with code 0"})
 

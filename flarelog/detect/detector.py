@@ -71,6 +71,7 @@ class Detector:
         self._silence = Silence(table.absences, ends, came)
         self._settled: Settled | None = None  # the state before the first of the open tracebacks
         self._tracebacks = Tracebacks()
+        self._new: list[Finding] = []  # since the last call
         self._states: dict[int, list[str]] = {}  # by offset: the states with a piece, of each row that is not final
 
     @property
@@ -101,27 +102,29 @@ class Detector:
 
     def feed(self, items: Iterable[Line | None]) -> list[Finding]:
         """Search the next lines, and return the new findings. None among *items*: lines are left out there."""
-        new: list[Finding] = []
         run: list[Line] = []
         for item in items:
             if item is None:
-                self._look(run, new)
-                self._closed(new)
+                self._look(run)
+                self._closed()
                 self._before.clear()
                 run, self._aftermath.left = [], 0
             elif item.bar:
                 self._state(item)
             elif not isinstance(item, Note):
                 run.append(item)
-        self._look(run, new)
-        return new
+        self._look(run)
+        return self._taken()
 
     def close(self, now: int | None = None) -> list[Finding]:
         """End the log; return the new findings. *now*: ns since 1970 by the site's clock, if the log may still grow."""
-        new: list[Finding] = []
         self._aftermath.left = 0
-        self._closed(new)
-        self._lacks(self._silence.close(now), new)
+        self._closed()
+        self._lacks(self._silence.close(now))
+        return self._taken()
+
+    def _taken(self) -> list[Finding]:
+        new, self._new = self._new, []
         return new
 
     def _state(self, item: Line) -> None:
@@ -132,7 +135,7 @@ class Detector:
                 del self._states[next(iter(self._states))]
             self._states[item.offset] = [*states, text]
 
-    def _look(self, lines: Sequence[Line], new: list[Finding]) -> None:
+    def _look(self, lines: Sequence[Line]) -> None:
         texts = [line.text for line in lines]
         block = "\n".join(texts)
         if "\x1b" in block:
@@ -143,7 +146,7 @@ class Detector:
             hits = sorted({*hits, *(number for number, line in enumerate(lines) if line.offset in self._states)})
         if self._table.absences:
             for line, text in zip(lines, texts, strict=True):
-                self._lacks(self._silence.line(line, text, self._before.told(line, text)), new)
+                self._lacks(self._silence.line(line, text, self._before.told(line, text)))
         if not hits and not self._tracebacks:
             self._aftermath.read(texts, len(texts))
             self._before.extend(map(Said, lines[-BEFORE:], texts[-BEFORE:]))
@@ -157,7 +160,7 @@ class Detector:
                 self._before.extend(map(Said, lines[first:hit], texts[first:hit]))
                 at = hit
                 continue
-            self._line(lines[at], texts[at], at == hit, new)
+            self._line(lines[at], texts[at], at == hit)
             if at == hit:
                 hit = next(wanted, len(texts))
             at += 1
@@ -170,7 +173,7 @@ class Detector:
         starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
         return sorted({bisect_right(starts, place) - 1 for place in places})
 
-    def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
+    def _line(self, line: Line, text: str, hit: bool) -> None:
         last = next((each for each in reversed(self._before) if each.line.stream == line.stream), None)
         before = last.text if last is not None else ""
         begins = hit and TRACEBACK in text
@@ -182,8 +185,8 @@ class Detector:
             self._settled = self._settled_at(line.offset)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or begins else (False, [])
         for each in whole:
-            self._traceback(each, new)
-        inside = inside or (begins and self._folded(said, time, new))
+            self._traceback(each)
+        inside = inside or (begins and self._folded(said, time))
         states = self._states.pop(line.offset, []) if hit else []
         known = set[str]()
         if hit and self._aftermath.left and may_be_back(text):
@@ -198,7 +201,7 @@ class Detector:
                     kind = doubted(found[0], text, before, [one.text for one in self._before])
                     if text.startswith(CAUSED) and kind.role in ("root", "cascade"):
                         self._caused(line, text)
-                    self._add(kind, found[1], line, line.end, found[2], said, new)
+                    self._add(kind, found[1], line, line.end, found[2], said)
         if self._aftermath.left:
             self._aftermath.read(
                 (text,) if finishes(text) or goes_on(text) or ends_well(text) or not (inside or known) else (), 1
@@ -239,11 +242,11 @@ class Detector:
                 return *found, part[at - SHOWN // 4 :] if at > SHOWN // 2 else part
         return None
 
-    def _closed(self, new: list[Finding]) -> None:
+    def _closed(self) -> None:
         for each in self._tracebacks.close():
-            self._traceback(each, new)
+            self._traceback(each)
 
-    def _folded(self, said: Said, time: int | None, new: list[Finding]) -> bool:
+    def _folded(self, said: Said, time: int | None) -> bool:
         """Take a traceback in a string within the line, as in a structured log; whether it has an exception."""
         found = folded(said.text)
         if found is None:
@@ -254,10 +257,10 @@ class Detector:
             inner.feed(said.line, text, rest, time)
         whole = list(inner.close())
         for each in whole:
-            self._traceback(each, new)
+            self._traceback(each)
         return any(each.raised for each in whole)
 
-    def _traceback(self, found: Traceback, new: list[Finding]) -> None:
+    def _traceback(self, found: Traceback) -> None:
         if not found.raised:
             return
         said = told(found, self._table)
@@ -265,7 +268,7 @@ class Detector:
             self._found.no_heading(found.first.offset, CAUSES)
         elif said.reported:
             self._found.no_heading(found.first.offset)
-        self._add(said.signature, said.facts, found.first, found.end, said.text, found.time, new, key=said.key)
+        self._add(said.signature, said.facts, found.first, found.end, said.text, found.time, said.key)
 
     def _add(
         self,
@@ -275,8 +278,6 @@ class Detector:
         end: int,
         text: str,
         time: int | Said | None,
-        new: list[Finding],
-        *,
         key: tuple[str, ...] = (),
     ) -> None:
         if each.role == "fallback" or (each.role in CAUSES and each.id in OURS):
@@ -295,11 +296,11 @@ class Detector:
 
         known: Key = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
         first = self._found.add(known, each.role, line.offset, made)
-        new += [first] if first is not None else []
+        self._new += [first] if first is not None else []
 
-    def _lacks(self, lacking: Iterable[Lack], new: list[Finding]) -> None:
+    def _lacks(self, lacking: Iterable[Lack]) -> None:
         for each in lacking:
             last, said = each.last, plain(each.last.text)
             text = f"no line with {each.absence.literal!r} for {each.seconds} s after: {said}"
             facts = {"seconds": each.seconds}
-            self._add(each.absence.signature, facts, last, last.end, text, self._before.told(last, said), new)
+            self._add(each.absence.signature, facts, last, last.end, text, self._before.told(last, said))

@@ -87,12 +87,8 @@ class Table:
     @cached_property
     def _with_digits(self) -> dict[str, set[int]]:
         """As ``_literals``, of the literals with digits, which a shape does not keep."""
-        found: dict[str, set[int]] = {}
-        for number, each in enumerate(self.signatures):
-            for literal in each.literals:
-                if any(map(str.isdigit, literal)):
-                    found.setdefault(literal, set()).add(number)
-        return found
+        known = (one for literals in self._literals.values() for one in literals.items())
+        return {literal: numbers for literal, numbers in known if any(map(str.isdigit, literal))}
 
     @cached_property
     def _literals(self) -> dict[str, dict[str, set[int]]]:

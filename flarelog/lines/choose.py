@@ -80,12 +80,7 @@ class Chooser:
     the log's clock is ahead.
     """
 
-    def __init__(
-        self,
-        choice: Choice,
-        arrived: Arrived = UNKNOWN,
-        ahead: int = 0,
-    ) -> None:
+    def __init__(self, choice: Choice, arrived: Arrived = UNKNOWN, ahead: int = 0) -> None:
         self._choice, self._arrived, self._ahead = choice, arrived, ahead
         self._at = 0  # the offset of the last line with a time stamp
         self._before: deque[Line] = deque(maxlen=choice.before)

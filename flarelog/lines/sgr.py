@@ -19,20 +19,7 @@ _SGR_BYTES = late(rb"\x1b\[([0-9;:]*)m")
 _UNFINISHED = late(rb"\x1b(\[[0-9;:]*)?\Z")
 LONGEST = 64  # bytes of a sequence that is known where it is read in two parts
 
-# The attributes, the codes that set each, and the codes that reset them.
-_SLOTS = (
-    "bold",
-    "faint",
-    "italic",
-    "underline",
-    "blink",
-    "inverse",
-    "strike",
-    "over",
-    "foreground",
-    "background",
-    "line",
-)
+# The codes that set an attribute, and those that reset it.
 _SET = {1: "bold", 2: "faint", 3: "italic", 4: "underline", 5: "blink", 6: "blink", 7: "inverse", 9: "strike"}
 _SET |= {21: "underline", 53: "over"}
 _SET |= dict.fromkeys((*range(30, 38), *range(90, 98)), "foreground")
@@ -40,6 +27,7 @@ _SET |= dict.fromkeys((*range(40, 48), *range(100, 108)), "background")
 _TAKE = {22: ("bold", "faint"), 23: ("italic",), 24: ("underline",), 25: ("blink",), 27: ("inverse",), 29: ("strike",)}
 _TAKE |= {39: ("foreground",), 49: ("background",), 55: ("over",), 59: ("line",)}
 _COLOUR = {38: "foreground", 48: "background", 58: "line"}  # followed by 5;N or 2;R;G;B
+_SLOTS = tuple(dict.fromkeys((*_SET.values(), *_COLOUR.values())))
 
 
 @lru_cache(maxsize=1024)
@@ -83,19 +71,14 @@ def _attributes(parameters: str) -> list[tuple[str, str]]:
 
 def style_behind(style: str, data: bytes) -> str:
     """The style in force behind *data*, bytes of a log that begin in *style*."""
-    if b"\x1b" not in data or b"\x1b[" not in data:  # a search for one byte is many times as fast
-        return style
-    last = max(data.rfind(reset) for reset in RESETS)
-    if last >= 0:
-        style, data = "", data[last:]
-    for found in _SGR_BYTES.finditer(data):
+    for found in _SGR_BYTES.finditer(sequences(data)):
         style = changed(style, found[1].decode())
     return style
 
 
 def sequences(data: bytes) -> bytes:
     """The sequences in *data* that decide the style behind it: ``style_behind`` gives the same for both."""
-    if b"\x1b" not in data:
+    if b"\x1b" not in data or b"\x1b[" not in data:  # a search for one byte is many times as fast
         return b""
     last = max(data.rfind(reset) for reset in RESETS)
     return b"".join(found[0] for found in _SGR_BYTES.finditer(data, max(0, last)))

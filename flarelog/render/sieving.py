@@ -53,7 +53,9 @@ class Sieving:
     def __init__(self, sieve: Sieve, start: int = 0, *, fresh: bool = False) -> None:
         self._sieve = sieve
         # Common letters last, so that a check fails early. Blanks are left out, because a cursor move can make them.
-        self._letters = [sorted(set(text) - set(b" "), key=_common) for text in sieve.any_of]
+        self._letters = [
+            sorted(set(text) - set(b" "), key=lambda letter: chr(letter).islower()) for text in sieve.any_of
+        ]
         self._others = _others(sieve)
         self._within = start > 0 and not fresh  # inside a line that is kept; the beginning of the first line is unknown
         self._held = b""  # dropped lines that may become context, and the beginning of a line
@@ -252,10 +254,6 @@ def _others(sieve: Sieve) -> tuple[bytes, ...]:
     known = all(text.isascii() for text in sieve.any_of)  # the cases of other letters are not known here
     letters = (letter for letter in _OTHER_CASES if not known or any(letter in text for text in sieve.any_of))
     return tuple(char for letter in letters for char in _OTHER_CASES[letter])
-
-
-def _common(letter: int) -> bool:
-    return chr(letter).islower()
 
 
 def _long(block: bytes, looked: int, cut: int) -> Iterable[tuple[int, int]]:
