@@ -147,7 +147,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         async with reading.origin:
             told = (await found_in(reading, new, system_zone() if asks else None, time.time_ns()))[0]
             await reading.name_unmatched()
-            return told, await first_cause(reading, told.findings, None)
+            return told, await first_cause(reading, told.findings)
 
     (found, more, _), first = asyncio.run(look())
     for sentence in reading.unmatched:

@@ -24,7 +24,7 @@ from flarelog.viewers.batch import Batch
 from flarelog.viewers.findings import Search
 from flarelog.viewers.flow import Block, Display, View
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import AROUND, lines_around, places_of
+from flarelog.viewers.searching import AROUND, shown_at
 
 STAMPED_WITHIN = 20  # lines before an error, one of which may hold its time
 
@@ -49,7 +49,7 @@ class First(NamedTuple):
 async def first_cause(
     reading: Reading,
     found: Iterable[Finding],
-    around: tuple[int, int] | None = AROUND,
+    around: tuple[int, int] | None = None,
     new: Callable[[], Renderer] = Renderer,
 ) -> First | None:
     """The earliest of *found*, which are in the order of time, that may be the cause, with the lines *around* it; None:
@@ -58,9 +58,8 @@ async def first_cause(
     root = first_root(found)
     if root is None:
         return None
-    lines = await lines_around(reading, root, new, around) if around is not None else {}
-    places, end = await places_of(reading, root), root.offset + max(1, root.length)
-    return First(root.stream, root.offset, end, root.time, lines, places, root)
+    lines, places = await shown_at(reading, root, new, around)
+    return First(root.stream, root.offset, root.offset + max(1, root.length), root.time, lines, places, root)
 
 
 async def first_error(

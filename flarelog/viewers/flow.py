@@ -330,8 +330,7 @@ class Flow:
 
     def later(self) -> list[Item]:
         """The note that the other logs come before the rest of this one."""
-        text = "this log is slow to draw: its rest is shown after the other logs"
-        return self._note(text, "later", {})
+        return self._note("this log is slow to draw: its rest is shown after the other logs", "later", {})
 
     def end(self, sealed: bool, length: int | None = None) -> list[Item]:
         """The note that the log has ended, and what it lacks. *length*: bytes of the whole stream, whatever was asked

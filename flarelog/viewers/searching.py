@@ -215,47 +215,35 @@ async def _kept(reading: Reading, infos: Sequence[StreamInfo], zone: str) -> lis
     return taken
 
 
-def of_command(found: Finding, infos: Iterable[StreamInfo]) -> dict[StreamId, int]:
+def _of_command(found: Finding, infos: Iterable[StreamInfo]) -> dict[StreamId, int]:
     """The logs of the command whose exit is *found*, with its offset in each; empty where a line tells *found*."""
-    known = list(infos)
-    process = next(
-        (
-            end.process
-            for info in known
-            for end in info.exits
-            if not found.length and info.stream == found.stream and legible(end.sentence) == found.text
-        ),
-        None,
-    )
-    ends = ((info.stream, end.offset) for info in known for end in info.exits if end.process == process and end.offset)
+    exits = [(info.stream, end) for info in infos for end in info.exits] if not found.length else []
+    its = (end.process for stream, end in exits if stream == found.stream and legible(end.sentence) == found.text)
+    process = next(its, None)
+    ends = ((stream, end.offset) for stream, end in exits if end.process == process and end.offset)
     return dict(islice(ends, LOGS_OF_ONE))
 
 
-async def places_of(reading: Reading, found: Finding) -> dict[StreamId, int]:
-    """Where logs show *found*, by log: at its line, or at the last lines of the logs of a failed command. Raises
-    FlarelogError.
+async def shown_at(
+    reading: Reading, found: Finding, new: Callable[[], Renderer], around: tuple[int, int] | None
+) -> tuple[dict[StreamId, list[Line]], dict[StreamId, int]]:
+    """The lines of *found* with those *around* them, by log, and where each log shows it: its own log at its line, or
+    all logs of the command whose exit it is at their last lines. *around*: numbers of lines before and after; None: no
+    lines are read. Raises FlarelogError.
     """
-    ends = of_command(found, reading.infos)
-    starts: dict[StreamId, int] = {}
+    ends = _of_command(found, reading.infos)
+    spans = {stream: (end, 0) for stream, end in ends.items()} or {found.stream: (found.offset, found.length)}
+    lines: dict[StreamId, list[Line]] = {}
+    if around is not None:
+        before = max(1, around[0]) if ends else around[0]
+        lines = {log: await _near(reading, log, *span, new, (before, around[1])) for log, span in spans.items()}
+    places: dict[StreamId, int] = {}
     for stream, end in ends.items():
         try:
-            starts[stream] = await reading.line_start(stream, end, AROUND[0])
+            places[stream] = await reading.line_start(stream, end, AROUND[0])
         except LEFT_OUT as error:
             reading.leave_out(stream, error)
-    return starts or {found.stream: found.offset}
-
-
-async def lines_around(
-    reading: Reading, found: Finding, new: Callable[[], Renderer], around: tuple[int, int] = AROUND
-) -> dict[StreamId, list[Line]]:
-    """The lines of *found*, with *around* lines before and behind them, in its log, or in all logs of the command whose
-    exit it is. Raises FlarelogError.
-    """
-    ends = of_command(found, reading.infos)
-    if not ends:
-        return {found.stream: await _near(reading, found.stream, found.offset, found.length, new, around)}
-    least = max(1, around[0]), around[1]
-    return {stream: await _near(reading, stream, end, 0, new, least) for stream, end in ends.items()}
+    return lines, places or {found.stream: found.offset}
 
 
 async def _near(

@@ -26,7 +26,7 @@ from flarelog.viewers.findings import Search, cause_sentences, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.reading import Reading
-from flarelog.viewers.searching import found_in, lines_around, places_of
+from flarelog.viewers.searching import AROUND, found_in, shown_at
 from flarelog.viewers.selection import Selection
 from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
@@ -181,8 +181,7 @@ def test_what_is_kept_of_a_log_that_can_no_longer_be_read_is_told_without_its_li
         found, _ = await found_in(reading, new, "UTC")
         root = found.findings[0]
         (tmp_path / str(root.stream)).unlink()
-        assert await lines_around(reading, root, Renderer) == {root.stream: []}
-        assert await places_of(reading, root) == {root.stream: root.offset}
+        assert await shown_at(reading, root, Renderer, AROUND) == ({root.stream: []}, {root.stream: root.offset})
         assert list(reading.unread) == [root.stream]
         assert said == [f"{root.stream} cannot be read: No such file or directory; the other logs are shown"]
 
@@ -317,7 +316,7 @@ def test_of_a_command_that_was_killed_the_last_lines_of_all_its_logs_are_shown(t
     async def look() -> tuple[Finding, dict[StreamId, list[Line]], dict[StreamId, int]]:
         (told, _, _), _ = await found_in(reading, new, None)
         (one,) = told
-        return one, await lines_around(reading, one, Renderer), await places_of(reading, one)
+        return one, *await shown_at(reading, one, Renderer, AROUND)
 
     one, near, places = asyncio.run(look())
     said = StreamId(RUN, "site-1", "stdout.log")
