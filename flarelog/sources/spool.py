@@ -196,7 +196,7 @@ def command(path: str, note: str) -> tuple[int, int] | None:
     """
     of = spooled(note)
     for said in reversed(_lines(path, b'"command"')):
-        if of is not None and isinstance(said, dict) and said.get("command") == of.token:
+        if of is not None and said.get("command") == of.token:
             pid, started = said.get("pid"), said.get("started")
             return (pid, started) if isinstance(pid, int) and isinstance(started, int) else None
     return None
@@ -205,7 +205,7 @@ def command(path: str, note: str) -> tuple[int, int] | None:
 def ending(path: str, token: str = "") -> Exit | None:
     """How the command *token* ended, or whichever command the record at *path* is about; None while it does not say."""
     for said in _lines(path, b'"exit"'):
-        if isinstance(said, dict) and token in ("", said.get("exit")):
+        if token in ("", said.get("exit")):
             try:
                 return Exit(**{**said["how"], "offset": 0, "digest": 0, "process": str(said["exit"])})
             except (TypeError, KeyError):
@@ -219,7 +219,7 @@ def ending_line(how: Exit) -> bytes:
     return json.dumps({"exit": how.process, "how": said}).encode() + b"\n"
 
 
-def _lines(path: str, word: bytes = b"", most: int = _MOST) -> list[Any]:
+def _lines(path: str, word: bytes = b"", most: int = _MOST) -> list[dict[str, Any]]:
     """The parsed lines with *word* of the record at *path*; without a word, of its last *most* bytes."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -239,7 +239,7 @@ def _lines(path: str, word: bytes = b"", most: int = _MOST) -> list[Any]:
             continue
         with contextlib.suppress(ValueError, RecursionError):  # a torn line, or something else
             found.append(json.loads(line))
-    return found
+    return [said for said in found if isinstance(said, dict)]
 
 
 def note(path: str, inode: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from flarelog.sources.redaction.secret.view import Span
+from flarelog.sources.redaction.secret.view import Span, places
 
 ABOVE = 2 << 10  # bytes before a line that may announce its value
 LONGEST = 4 << 10  # bytes of such a line
@@ -82,34 +82,27 @@ def announced(text: bytes, names: tuple[str, ...], find: Find) -> Iterator[Span]
 def _candidates(text: bytes) -> Iterator[tuple[int, bytes]]:
     """(where a line begins, the name that the lines before it announce)."""
     for word in (b"value", b"Value", b"<string"):
-        at = text.find(word)
-        while at >= 0:
+        for at in places(text, word):
             begin = text.rfind(b"\n", max(0, at - 66), at) + 1
             if begin and _VALUE.match(text, begin) is not None:
                 found = _NAMED.search(_line_before(text, begin))
                 if found is not None:
                     yield begin, found[1] or found[2]
-            at = text.find(word, at + 1)
     for word in _BLOCKS:
-        at = text.find(word)
-        while at >= 0:
+        for at in places(text, word):
             begin = at + len(word)
             found = _BLOCK.search(_line_before(text, begin))
             if found is not None and text[begin : begin + 1] in (b" ", b"\t"):
                 yield begin, found[1]
-            at = text.find(word, begin)
     for sign in _KEY_SIGNS:
-        at = text.find(sign)
-        while at >= 0:
+        for at in places(text, sign):
             begin = text.find(b"\n", at, at + 64) + 1
             for _ in range(_LINES):
                 if not begin or not _KEY_LINE.match(text, begin):
                     break
                 yield begin, _ALL
                 begin = text.find(b"\n", begin) + 1
-            at = text.find(sign, at + 1)
-    at = text.find(b"[\n")
-    while at >= 0:
+    for at in places(text, b"[\n"):
         begin = at + 2
         found = _LIST.search(_line_before(text, begin))
         for _ in range(_ITEMS if found is not None and b"key" in found[1].lower() else 0):
@@ -119,7 +112,6 @@ def _candidates(text: bytes) -> Iterator[tuple[int, bytes]]:
             begin = text.find(b"\n", begin) + 1
             if not begin:
                 break
-        at = text.find(b"[\n", at + 1)
 
 
 def _line_before(text: bytes, begin: int) -> bytes:

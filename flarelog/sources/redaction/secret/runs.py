@@ -26,7 +26,7 @@ from flarelog.sources.redaction.secret.kinds import (
     WANDB,
 )
 from flarelog.sources.redaction.secret.value import value_at
-from flarelog.sources.redaction.secret.view import BACK, BLANKS, TO_END, WORD, Span, end_of, ending, line_before
+from flarelog.sources.redaction.secret.view import BACK, BLANKS, TO_END, WORD, Span, end_of, ending, line_before, places
 
 
 def _table() -> dict[bytes, list[tuple[str, re.Pattern[bytes]]]]:
@@ -61,13 +61,11 @@ _RUNS = bytes(ord("x") if byte in WORD else ord(" ") for byte in range(256))
 def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
     """The spans in *view* of the tokens of *names* with a recognizable form."""
     if "tokens" in names:
-        at = view.find(b"+A")
-        while at >= 0:
+        for at in places(view, b"+A"):
             for sign, back, kind in SIGNED_BASE64:
                 found = kind.match(view, at - back) if at >= back and view.startswith(sign, at) else None
                 if found is not None:
                     yield found.span()
-            at = view.find(b"+A", at + 2)
     runs = view.translate(_RUNS)
     at = runs.find(b"x" * RUN)
     while at >= 0:

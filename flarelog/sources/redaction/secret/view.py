@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 Span = tuple[int, int]
 
@@ -189,6 +189,14 @@ def end_of(pattern: re.Pattern[bytes], view: bytes, at: int) -> int:
     """The end of the match at *at* of a pattern that may be empty."""
     found = pattern.match(view, at)
     return at if found is None else found.end()
+
+
+def places(text: bytes, word: bytes) -> Iterator[int]:
+    """The offsets of *word* in *text*."""
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
 
 
 def line_before(view: bytes, at: int, length: int = BACK) -> bytes:
