@@ -7,7 +7,7 @@ after the file has gone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
@@ -288,10 +288,16 @@ class Ledger:
                     self.absent[key] = log, piece
                     self._absent_inodes[inode(key)[1]] = key, piece.source_end
 
-    def grown_since(self, found: Sight) -> str | None:
-        """The recorded identity of the file *found*, if the receiver holds less of it than its present size."""
+    def unfinished(self, found: Sight) -> Iterator[tuple[str, str]]:
+        """The identities that the file *found* may have, with their logs: one of which the receiver holds less than the
+        file's present size, and one that an earlier process met as a log, and this one has not.
+        """
         key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
-        return key if key in self.absent and found.size > end else None
+        if key in self.absent and found.size > end:
+            yield key, self.absent[key][0]
+        key = self._remembered_inodes().get(found.is_of[1], "")
+        if key not in self.known and key in self.remembered:  # a file that went away is forgotten
+            yield key, self.remembered[key][0]
 
     def holds_all(self, found: Sight) -> bool:
         """Whether the receiver holds all of the file *found*, as far as its sight tells without opening it."""
@@ -300,11 +306,6 @@ class Ledger:
             return False
         born = born_of(self.absent[key][1].begin.notes)
         return None in (born, found.born) or born == found.born  # a new file may have a reused inode
-
-    def met_before(self, found: Sight) -> str | None:
-        """The identity of the file *found*, if an earlier process met it as a log, and this one has not."""
-        key = self._remembered_inodes().get(found.is_of[1], "")
-        return key if key not in self.known and key in self.remembered else None  # a file that went away is forgotten
 
     def missed(self, found: Sight) -> bool:
         """Whether the file *found* may be absent or remembered."""

@@ -151,7 +151,8 @@ class Owner:
                 continue
             origin = self._created_as(path, look)
             created = origin is not None and self.options.follows(path, origin)
-            if created or path in look.early or self._has_grown_since(path, seen) or self._was_met(path, seen):
+            unfinished = (self.may_be(path, log, key) for key, log in self.ledger.unfinished(seen))
+            if created or path in look.early or any(unfinished):
                 found[path] = seen
             elif not passed:
                 name = self.by_name(path, seen, look)
@@ -214,16 +215,6 @@ class Owner:
                 if self.options.permits(path) and not self.ledger.missed(found):  # what the receiver holds
                     self.left_out.setdefault(log, []).append(path)
                 return
-
-    def _has_grown_since(self, path: str, seen: Sight) -> bool:
-        """Whether the file at *path* is a recorded one of which the receiver holds less than its present size."""
-        key = self.ledger.grown_since(seen)
-        return key is not None and self.may_be(path, self.ledger.absent[key][0], key)
-
-    def _was_met(self, path: str, seen: Sight) -> bool:
-        """Whether an earlier process met the file at *path* as a log, and nothing of it was sent."""
-        key = self.ledger.met_before(seen)
-        return key is not None and self.may_be(path, self.ledger.remembered[key][0], key)
 
     def may_prove(self, path: str, log: str) -> bool:
         """Whether the file at *path*, whatever its name, may be sent as *log* if it proves to be a generation of it."""

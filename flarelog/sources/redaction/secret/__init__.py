@@ -39,9 +39,8 @@ from flarelog.sources.redaction.secret.names import (
     token,
     user_and_password,
 )
-from flarelog.sources.redaction.secret.places import ESCAPED, email, password_hash, userinfo
+from flarelog.sources.redaction.secret.places import ESCAPED, email, login, password_hash, path, userinfo
 from flarelog.sources.redaction.secret.runs import tokens
-from flarelog.sources.redaction.secret.urls import login, path
 from flarelog.sources.redaction.secret.view import Span, View
 
 Probe = Callable[[bytes, bytes, int], Span | None]
