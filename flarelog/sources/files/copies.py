@@ -123,13 +123,10 @@ class Copies:
         """
         if file.spool:  # a command's output is sent unchanged, whatever it looks like
             return False
-        named = file.path.endswith(COPY_NAMES)
-        if not named and not _GZIP.match(file.raw(0, 4)):
-            return False
         status = os.fstat(file.fd)
         size = status.st_size
         # A new copy is empty at first, and then only its name tells it from a new log.
-        begun = named and _GZIP_MAGIC.startswith(file.raw(0, len(_GZIP_MAGIC)))
+        begun = file.path.endswith(COPY_NAMES) and _GZIP_MAGIC.startswith(file.raw(0, len(_GZIP_MAGIC)))
         if not (begun if size < _SMALLEST else _GZIP.match(file.raw(0, 4))):
             return False
         self.suspected.add(file.path)

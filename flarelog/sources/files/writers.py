@@ -299,8 +299,7 @@ class Writers:
         for tail in self.discovery.tails.values():
             file = tail.current
             if file is not None and file.fd >= 0 and now - file.quiet_since < GROWS and len(found) < _MOST:
-                status = os.fstat(file.fd)
-                found[status.st_dev, status.st_ino] = tail.log, file
+                found[file.is_of] = tail.log, file
         return found
 
     def _learn(
@@ -338,8 +337,7 @@ class Writers:
             asked = self._asked.setdefault(identity, _Asked(now))
             # Ranks and activity have schedules of their own: ranks often at first, activity only of silent files.
             if file.fd >= 0 and (self._asks_ranks(asked, now) | self._asks_fares(asked, file, now)):
-                status = os.fstat(file.fd)
-                found[status.st_dev, status.st_ino] = log, file
+                found[file.is_of] = log, file
         return found
 
     def _asks_ranks(self, asked: _Asked, now: float) -> bool:
