@@ -51,7 +51,7 @@ class Happenings:
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
         """Record the event *what* of *stream*; *since*: milliseconds since 1970."""
-        groups = self._groups(stream.run, stream.site)
+        groups = self._waiting.setdefault((stream.run, stream.site), {})
         key = what, why[:LONGEST_REASON], since // 1000
         if key not in groups and len(groups) >= GROUPS:
             key = what, "", 0
@@ -63,17 +63,10 @@ class Happenings:
 
     def call_ended(self, run: str, site: str, streams: int, why: str) -> None:
         """Record the end of a call of *site* that has had *streams* streams of *run*."""
-        groups = self._groups(run, site)
+        groups = self._waiting.setdefault((run, site), {})
         key = CALL, why[:LONGEST_REASON], len(groups)
         if len(groups) < GROUPS:
             groups[key] = Happening(self._wall(), CALL, key[1], streams)
-
-    def _groups(self, run: str, site: str) -> dict[_Key, Happening]:
-        """The groups of events that wait for *site* in *run*."""
-        groups = self._waiting.get((run, site))
-        if groups is None:
-            groups = self._waiting[run, site] = {}
-        return groups
 
     def hold(self, stream: StreamId, why: str) -> bool:
         """Record that the producer of *stream* was told to wait; returns whether that is new: each reason, apart from
@@ -93,10 +86,7 @@ class Happenings:
 
     def fares(self, stream: StreamId, health: Health) -> None:
         """Record the health of the machine of the site of *stream*."""
-        key = stream.run, stream.site
-        known = self._faring.get(key)
-        if known is None:
-            known = self._faring[key] = _Faring(self._wall())
+        known = self._faring.setdefault((stream.run, stream.site), _Faring(self._wall()))
         known.worst = health if known.worst is None else worst(known.worst, health)
 
     def forget(self, run: str, site: str = "") -> None:

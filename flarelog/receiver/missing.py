@@ -134,10 +134,7 @@ class MissingLogs:
         _remember(news.heard, place, said, PLACES)
 
     def _news(self, run: str, site: str) -> _News:
-        news = self._of.get((run, site))
-        if news is None:
-            news = self._of[run, site] = _News()
-        return news
+        return self._of.setdefault((run, site), _News())
 
     def _add(self, site: str, news: _News, place: str, found: Mapping[str, str]) -> None:
         """Add *found* of *place*; if the site has used its room, one entry without a name stands for the rest."""

@@ -103,24 +103,19 @@ class Directory:
         """Descend into *part*; returns whether it was created."""
         # Streams are opened concurrently: a stream must not use a directory before its creator has synced it. The
         # lock is one a directory, so other directories do not wait.
-        if not (make and durable):
-            return self._take_part(part, make, durable)
-        with _lock_of("/".join((str(self._root), *self._parts, part))):
-            return self._take_part(part, make, durable)
-
-    def _take_part(self, part: str, make: bool, durable: bool) -> bool:
-        made = False
-        try:
-            below = self._below(part)
-        except FileNotFoundError:
-            if not make:
-                raise
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, DIRECTORY_MODE, dir_fd=self.fd)
-                made = True
-            if durable:
-                self.sync()
-            below = self._below(part)
+        made, parts = False, (str(self._root), *self._parts, part)
+        with _lock_of("/".join(parts)) if make and durable else contextlib.nullcontext():
+            try:
+                below = self._below(part)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, DIRECTORY_MODE, dir_fd=self.fd)
+                    made = True
+                if durable:
+                    self.sync()
+                below = self._below(part)
         os.close(self.fd)
         self.fd = below
         self._parts.append(part)
