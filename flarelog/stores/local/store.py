@@ -61,10 +61,7 @@ _SPARE = 64  # descriptors that streams must leave free for connections, readers
 
 
 class LocalStore(LocalReader):
-    """A directory of streams for reading and writing. Use as an asynchronous context manager.
-
-    Raises, on entering: NotAllowed when the directory cannot be written, StoreLocked when another receiver has it.
-    """
+    """A directory of streams for reading and writing."""
 
     def __init__(
         self,
@@ -74,9 +71,7 @@ class LocalStore(LocalReader):
         lock: int = -1,
         mine: Callable[[str, str], bool] | None = None,
     ) -> None:
-        """*lock*: the descriptor of a lock that another process of this receiver holds; *mine*: whether this process
-        writes and lists a site of a run; default: all sites.
-        """
+        """As ``choose.store``."""
         super().__init__(root, durability=durability, mine=mine)
         self._listing.warns = True
         self._lent, self.lock = lock, -1

@@ -14,7 +14,7 @@ from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId
 from flarelog.receiver.happenings import GROUPS, Happenings
-from flarelog.stores.base import Note
+from flarelog.stores.base import Note, RunRecord
 from flarelog.stores.local import lines, notes
 from flarelog.stores.local.layout import EVENTS, Layout, record_name
 from flarelog.stores.local.notes import LIMIT, event_line, happenings
@@ -74,6 +74,19 @@ def test_what_is_written_behind_a_torn_line_is_whole(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     notes.add(Layout(tmp_path), "run-1", "site-1", [replace(SEVERAL, at=9)])
     assert [one.at for one in happenings(path.read_bytes())] == [2000, 9]
+
+
+def test_the_last_state_of_a_run_counts_behind_a_torn_line_and_after_many(tmp_path: Path) -> None:
+    layout, path = Layout(tmp_path, durable=False), tmp_path / "run-1" / ".run.journal"
+    notes.set_state(layout, "run-1", RunRecord(RunState.RUNNING, "site-1"))
+    path.write_bytes(path.read_bytes() + b"torn")
+    notes.set_state(layout, "run-1", RunRecord(RunState.ENDED, "site-1"))
+    assert notes.state_of(layout, "run-1") == RunRecord(RunState.ENDED, "site-1")
+    assert [one.text for one in notes.states(layout, "run-1")] == ["running", "ended"]
+    path.write_bytes(path.read_bytes() * 3000)
+    notes.set_state(layout, "run-1", RunRecord(RunState.RUNNING, "site-2"))
+    assert notes.state_of(layout, "run-1") == RunRecord(RunState.RUNNING, "site-2")
+    assert path.stat().st_size <= LIMIT
 
 
 def test_no_run_is_made_or_reached_through_a_link_to_write_something_down(tmp_path: Path) -> None:
