@@ -79,6 +79,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         from flarelog.cli.first_error import first_error  # other calls need no signatures
 
         return first_error(asked, chosen)
+    code = OK  # if the user leaves the pager
     with pager(wanted=not follow and terminal and asked.pager) as paged:
         options = asked.lines
         if paged is not None and options.bars is None:
@@ -141,8 +142,7 @@ def _read(context: click.Context, asked: Asked) -> int:
                 places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
                 talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
             raise
-        return code
-    return OK  # the user has left the pager
+    return code
 
 
 def _matched(reading: Reading, display: MatchDisplay, asked: Asked) -> int:

@@ -117,6 +117,7 @@ def command(files: tuple[str, ...], lines: partial[LineOptions], own: partial[Vi
         if options.output == "raw":
             return _raw(files, how.limit_bytes)
         wanted = how.pager and how.limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
+        code = OK  # if the user leaves the pager
         with pager(wanted=wanted and options.bars != "live") as paged:
             made = (
                 replace(options, bars=options.bars or "off") if paged is not None else options
@@ -125,13 +126,13 @@ def command(files: tuple[str, ...], lines: partial[LineOptions], own: partial[Vi
             if paged is not None:
                 os.dup2(paged, sys.stdout.fileno())  # the process ends with the pager
             try:
-                return view.run()
+                code = view.run()
             finally:
                 if paged is not None:
                     with contextlib.suppress(BrokenPipeError):  # the user has left the pager
                         sys.stdout.flush()
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the pager waits for more
-        return 0  # the user has left the pager
+        return code
 
     end(work)  # with write errors; read errors are reported per file
 
