@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from weakref import WeakValueDictionary
 
 from flarelog.errors import InvalidName, NotFound, Unavailable, Unreadable
@@ -131,15 +130,24 @@ class Listing:
             return entry
 
     def _entries(self, run: str, site: str, troubles: Iterable[OSError], unreadable: bool) -> Sequence[StreamInfo]:
-        """As ``unread_in``, with warnings. Without *unreadable*, raises Full or Unavailable unless only permission is
-        missing.
+        """An entry for each directory of *site* in *run* that *troubles* say cannot be read, with a warning. Raises
+        Full; without *unreadable*, also Unavailable unless only permission is missing.
+
+        A directory whose name no stream can have is not flarelog's: lost+found is one.
         """
-        for error in troubles if not unreadable else ():
-            unless_gone(error)
-        entries = unread_in(run, site, self._layout.root, troubles)
-        for entry in entries:
-            self._warn(entry)
-        return entries
+        found = []
+        for error in troubles:
+            if not unreadable:
+                unless_gone(error)
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                continue
+            below = os.path.relpath(error.filename, self._layout.root / run / site)
+            whole = below == "." or below.startswith("..")
+            with suppress(InvalidName):
+                stream = StreamId(run, site, UNNAMED if whole else below)
+                found.append(entry_of(stream, f"{reason(error)} ({error.filename})", WHOLE if whole else f"{below}/"))
+                self._warn(found[-1])
+        return found
 
     def _warn(self, entry: StreamInfo) -> None:
         """Log once, for the first few entries, what cannot be read."""
@@ -270,23 +278,6 @@ class Listing:
             )
         finally:
             os.close(fd)
-
-
-def unread_in(run: str, site: str, root: Path, troubles: Iterable[OSError]) -> list[StreamInfo]:
-    """An entry for each directory of *site* in *run* that *troubles* say cannot be read. Raises Full.
-
-    A directory whose name no stream can have is not flarelog's: lost+found is one.
-    """
-    found = []
-    for error in troubles:
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            continue
-        below = os.path.relpath(error.filename, root / run / site)
-        whole = below == "." or below.startswith("..")
-        with suppress(InvalidName):
-            stream = StreamId(run, site, UNNAMED if whole else below)
-            found.append(entry_of(stream, f"{reason(error)} ({error.filename})", WHOLE if whole else f"{below}/"))
-    return found
 
 
 def _log_of(one: StreamId | StreamInfo) -> str:
