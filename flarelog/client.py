@@ -40,20 +40,18 @@ REMOVE_TIMEOUT = 60.0  # seconds: a removal waits for streams to be closed and f
 class Client:
     """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
 
-    *patience*: seconds of retries without an answer before CannotConnect is raised. *tls*: this end's files. *token*:
-    a secret that identifies the caller at the receiver's port for readers, where the CA alone is enough. *proxy*: the
-    URL of the HTTP proxy before the receiver, ``off``, or empty: the environment decides. Raises InvalidOption for an
-    invalid address or proxy, for unusable certificates, and for a token that would go unencrypted.
+    *tls*: this end's files. *token*: a secret that identifies the caller at the receiver's port for readers, where the
+    CA alone is enough. *proxy*: the URL of the HTTP proxy before the receiver, ``off``, or empty: the environment
+    decides. Raises InvalidOption for an invalid address or proxy, for unusable certificates, and for a token that would
+    go unencrypted.
     """
 
-    def __init__(
-        self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None, token: str = "", proxy: str = ""
-    ) -> None:
+    def __init__(self, address: str, *, tls: Tls | None = None, token: str = "", proxy: str = "") -> None:
         receiver_address(address)
         if tls is not None:
             tls.check("client")
         self.address = address
-        self.patience = patience
+        self.patience = TIMEOUT  # seconds of retries without an answer before CannotConnect is raised
         self._tls, self._proxy = tls, proxy
         self._peer = route(address, proxy).to(address)  # the receiver, and the proxy before it, for messages
         self._channel = calls.channel(address, tls, token, ahead=AHEAD, proxy=proxy)

@@ -90,7 +90,8 @@ def test_a_name_whose_addresses_all_refuse_starts_when_a_receiver_does(place: Pl
 
 def test_a_reader_says_at_once_that_nothing_listens(caplog: pytest.LogCaptureFixture) -> None:
     async def ask(address: str) -> None:
-        async with Client(address, patience=SAY_AFTER / 5) as client:
+        async with Client(address) as client:
+            client.patience = SAY_AFTER / 5
             await client.runs()
 
     address = free_address()

@@ -113,7 +113,8 @@ def test_a_connection_that_is_cut_before_tls_is_agreed_on_is_no_answer(
 
 
 async def streams(address: str, tls: Tls) -> None:
-    async with Client(address, patience=0.5, tls=tls) as client:
+    async with Client(address, tls=tls) as client:
+        client.patience = 0.5
         await client.streams(RUN)
 
 

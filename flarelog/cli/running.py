@@ -220,12 +220,11 @@ def stdin_is_terminal() -> bool:
 
 def ended_by(error: OSError) -> int:
     """The exit code after the write error *error*; a message unless the reader has just closed the pipe or terminal."""
-    if stdout_is_closed():
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        say("flarelog: cannot write: stdout is closed")
-        return FAILED
     terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if stdout_is_closed():
+        say("flarelog: cannot write: stdout is closed")
+        return FAILED
     if isinstance(error, BrokenPipeError) or (terminal and error.errno == errno.EIO):
         return 141  # the reader has closed the pipe, or the terminal is gone
     say(f"flarelog: cannot write: {error.strerror}")

@@ -33,7 +33,6 @@ from flarelog.stores.base import Store
 
 log = logging.getLogger(__name__)
 
-_STDIN = 0
 _READY, _BEAT = b"ready\n", b"\n"
 END_WITHIN = 30.0  # seconds before a worker that was told to end is killed
 
@@ -49,14 +48,11 @@ class WorkerEnded(FlarelogError):
 
 def place_of() -> Place:
     """This worker's Place, which the supervisor writes to its stdin."""
-    said = b""
-    while not said.endswith(b"\n"):
-        more = os.read(_STDIN, 4096)
-        if not more:
-            sys.exit(0)  # the supervisor has ended
-        said += more
     try:
-        return Place.of(said.decode())
+        said = sys.stdin.readline()
+        if not said.endswith("\n"):
+            sys.exit(0)  # the supervisor has ended
+        return Place.of(said)
     except (ValueError, TypeError) as error:
         raise click.UsageError("--as-worker is internal: flarelog serve --workers starts processes with it") from error
 
