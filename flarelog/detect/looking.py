@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -27,7 +28,7 @@ from flarelog.lines.line import Line
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.lines.sgr import plain
 from flarelog.lines.times import order_of
-from flarelog.lines.zones import Stamps, spoken
+from flarelog.lines.zones import Stamps
 from flarelog.model import Attributes, StreamInfo
 from flarelog.render.bars import LIMIT
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
@@ -315,31 +316,19 @@ class _Times:
     """The times of all lines that a look reads with *read*, where some are skipped before and between them."""
 
     def __init__(self, log: _Log, stamps: Stamps) -> None:
-        self.stamps, self._progress, self._read = stamps, log.progress, log.read
-        self._end, self._start, self._doubted = 0, log.progress.at, False
-        self._spoken = log.progress.spoken
+        self.stamps, self._progress, self._read, self._start = stamps, log.progress, log.read, log.progress.at
+        stamps.known = log.progress.spoken
 
     def recall(self, offset: int, data: bytes) -> Iterator[None]:
         """Restore the last time before *data*, where lines before it are skipped and that time matters."""
-        self._doubted = self._doubted or offset > self._end
-        self._end = offset + len(data)
-        doubt = self.stamps.in_doubt(offset, data) if self._doubted else None
-        if doubt is None:
-            return
-        self._doubted = False
-        if not doubt:
-            return
-        looking = spoken(self.stamps, offset, self._spoken)
-        begin, end = next(looking)
-        while self._spoken[0] != offset:
-            try:
+        looking = self.stamps.restore(offset, data)
+        with suppress(StopIteration):
+            begin, end = next(looking)
+            while True:
                 begin, end = looking.send(self._read(end - begin, begin))
-            except StopIteration as told:
-                self._spoken = told.value
-            yield
-        self.stamps.recall(self._spoken)
+                yield
         if offset <= self._start:  # the next look begins behind *offset*
-            self._progress.spoken = self._spoken
+            self._progress.spoken = self.stamps.known
 
 
 class _Lines:

@@ -26,7 +26,7 @@ from flarelog.lines.times import LOOKED, SECOND, SHORTEST, ends, read
 from flarelog.lines.tracebacks import TRACEBACK, Tracebacks
 
 if TYPE_CHECKING:
-    from flarelog.model import Mark, StreamInfo
+    from flarelog.model import Buffer, Mark, StreamInfo
 
 SLACK = 600  # seconds by which the stamps of one log may be out of order
 SOON = 60  # seconds within which a receiver learns of a new log
@@ -121,6 +121,11 @@ class Stamps:
         self.after: int | None = None  # the last time, in seconds
         self.twice = self.doubted = False  # the last time is in an hour that clocks show twice; any time was in doubt
         self._spoken: deque[Spoken] = deque()  # the last times before lines still to come
+        self.known: Spoken = 0, None  # the last time before a line, as far as ``restore`` asked for it
+        self._end, self._skips = (
+            0,
+            False,
+        )  # the end of the bytes that are read, and whether lines before it were skipped
         self._zone = zone
         self._said: int | None = None  # the last time, in nanoseconds
         self._tracebacks = Tracebacks()  # a time in one is not that of its line
@@ -249,6 +254,19 @@ class Stamps:
         """Take in the last time before a line still to come; the lines between may be skipped."""
         self._spoken.append(spoken)
 
+    def restore(self, offset: int, data: Buffer) -> Generator[tuple[int, int], bytes, None]:
+        """Take in the last time before *data*, at *offset*, which is read next, where lines before it were skipped and
+        that time matters. It yields and is sent the same as ``spoken``.
+        """
+        self._skips = self._skips or offset > self._end
+        self._end = max(self._end, offset + len(data))
+        doubt = self.in_doubt(offset, bytes(data)) if self._skips else None
+        self._skips = self._skips and doubt is None
+        if doubt:
+            if self.known[0] != offset:
+                self.known = yield from spoken(self, offset, self.known)
+            self.recall(self.known)
+
     def in_doubt(self, offset: int, data: bytes) -> bool | None:
         """Whether the first time in *data*, at *offset*, is in an hour that clocks show twice; None: no time."""
         reader = self.beginning()
@@ -260,6 +278,7 @@ class Stamps:
         found.after, found._spoken, found._like = after, deque(), _UNLIKE
         found._doubts = self._doubts.beginning()
         found._said, found._tracebacks = None, Tracebacks()
+        found.known, found._end, found._skips = (0, None), 0, False
         found.twice = found.doubted = False
         return found
 

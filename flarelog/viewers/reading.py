@@ -30,7 +30,6 @@ from flarelog.viewers.retry import Retry
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
-    from flarelog.lines.zones import Spoken
     from flarelog.render.past import Past
 
 HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left out
@@ -65,8 +64,6 @@ class Stream:
         self.removed: float | None = None  # when a reader noticed its removal
         flow.know(info)
         self.known = len(info.marks)
-        self.timed, self.doubted = 0, False  # end of the bytes read, and whether lines before that were left out
-        self.spoken: Spoken = 0, None  # the last known answer: an offset, and the last time told before it
 
     def held_for(self, now: float) -> float:
         """Seconds for which the stream pauses, because it took too much work a second: other streams go on."""
@@ -388,29 +385,15 @@ class Reading:
 
     async def _recall(self, each: Stream, offset: int, data: Buffer) -> None:
         """Give the stamps the last time before *data*, if lines before it were left out and the hour is ambiguous."""
-        stamps = each.flow.stamps
-        if stamps is None:
+        if each.flow.stamps is None:
             return
-        each.doubted = each.doubted or offset > each.timed
-        each.timed = max(each.timed, offset + len(data))
-        doubt = stamps.in_doubt(offset, bytes(data)) if each.doubted else None
-        if doubt is None:
-            return
-        each.doubted = False
-        if not doubt:
-            return
-        from flarelog.lines.zones import spoken  # rarely needed
-
-        looking = spoken(stamps, offset, each.spoken)
-        begin, end = next(looking)
-        while each.spoken[0] != offset:
-            found = await gathered(self.retry, each.info.stream, begin, end)
-            await asyncio.sleep(0)  # the search may take long: others get a turn
-            try:
+        looking = each.flow.stamps.restore(offset, data)
+        with contextlib.suppress(StopIteration):
+            begin, end = next(looking)
+            while True:
+                found = await gathered(self.retry, each.info.stream, begin, end)
+                await asyncio.sleep(0)  # the search may take long: others get a turn
                 begin, end = looking.send(found)
-            except StopIteration as told:
-                each.spoken = told.value
-        stamps.recall(each.spoken)
 
     def _past(self, each: Stream) -> Past | None:
         """The filter that leaves out lines of *each* from before the wanted time; None where no time is wanted."""
