@@ -32,6 +32,13 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** Whether *element* shows something else than *what*, a text, until now; *what* counts as shown from now on. */
+export function differs(element, what) {
+  const before = element.dataset.is;
+  element.dataset.is = what;
+  return before !== what;
+}
+
 /** Puts *nodes* into *parent*, in this order, without moving a node that is in its place. */
 export function arrange(parent, nodes) {
   let at = parent.firstChild;

@@ -117,11 +117,16 @@ export class LogList extends HTMLElement {
     this.expected = this.scrollTop;
   }
 
-  render() {
-    const view = this.lines.view();
+  /** Takes note of the opened row, and gives the box the height of all rows. */
+  size() {
     this.opened = this.current === null ? -1 : this.indexOf(this.current);
     if (this.opened < 0) this.extra = 0;
     this.box.style.blockSize = `${this.whole}px`;
+  }
+
+  render() {
+    const view = this.lines.view();
+    this.size();
     if (this.follow) this.scroll(this.whole);
     const first = Math.max(0, this.at(this.scrollTop) - (this.follow ? ABOVE : AROUND));
     const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + AROUND + 1);
@@ -248,8 +253,7 @@ export class LogList extends HTMLElement {
 
   /** Scrolls by *count* rows, which were put before the screen; the drawn rows move along, so that a click hits the row it aims at. */
   moved(count) {
-    this.opened = this.current === null ? -1 : this.indexOf(this.current);
-    this.box.style.blockSize = `${this.whole}px`;
+    this.size();
     for (const node of this.nodes.values()) node.style.transform = `translateY(${(node.y += count * this.height)}px)`;
     this.scroll(this.scrollTop + count * this.height);
     this.draw();
@@ -257,8 +261,7 @@ export class LogList extends HTMLElement {
 
   /** Shows the item at *index*, *share* of the screen from its top. */
   reveal(index, share = 0.35) {
-    this.opened = this.current === null ? -1 : this.indexOf(this.current);
-    this.box.style.blockSize = `${this.whole}px`;
+    this.size();
     const aim = this.lines.view()[index];
     this.aim = aim ? key(aim.row) : null;
     const y = this.top(index);

@@ -4,7 +4,7 @@
  */
 
 import { ask, query } from "./api.js";
-import { dress, h, icon } from "./dom.js";
+import { differs, dress, h, icon } from "./dom.js";
 import { again } from "./runs.js";
 
 const EVERY = 10_000; // ms; a sidecar measures as often
@@ -30,9 +30,7 @@ export class Machines extends HTMLElement {
   }
 
   draw({ now, worst, warnings }) {
-    const told = JSON.stringify([now, worst, warnings]);
-    if (this.told === told) return;
-    this.told = told;
+    if (!differs(this, JSON.stringify([now, worst, warnings]))) return;
     this.hidden = !(now.length || worst.length || warnings.length);
     this.warnings.hidden = !warnings.length;
     this.warnings.replaceChildren(...warnings.map((sentence) => h("li", {}, icon("incomplete"), sentence)));

@@ -5,7 +5,7 @@
 
 import { fragment, parsed } from "./address.js";
 import { answered, ask, path, query, read, waited } from "./api.js";
-import { arrange, frame, h, icon, kind, say } from "./dom.js";
+import { arrange, differs, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
@@ -167,9 +167,7 @@ export class RunPage extends HTMLElement {
 
   tellFirst(found) {
     this.first.hidden = !found;
-    const is = found && `${found.id} ${found.offset} ${found.count}`;
-    if (!found || this.first.dataset.is === is) return;
-    this.first.dataset.is = is;
+    if (!found || !differs(this.first, `${found.id} ${found.offset} ${found.count}`)) return;
     this.first.dataset.id = found.id;
     this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
     const { site, log } = found.stream;
@@ -185,9 +183,7 @@ export class RunPage extends HTMLElement {
   tellFindings(findings) {
     const others = findings.filter((one) => one.id !== this.first.dataset.id);
     this.findings.hidden = others.length === 0;
-    const text = JSON.stringify(others);
-    if (this.findings.dataset.is === text) return;
-    this.findings.dataset.is = text;
+    if (!differs(this.findings, JSON.stringify(others))) return;
     const title = several(others.length, this.first.hidden ? "finding" : "more finding");
     const alike = new Map(); // many ranks report the same: it is shown once, with all its places
     for (const one of others.slice(0, 200)) {
@@ -240,8 +236,7 @@ export class RunPage extends HTMLElement {
     const { state, listing, listed, counts, missing = [] } = this.record;
     const sites = this.away ? this.record.sites.map((site) => ({ ...earlier(site), streams: site.streams.map(earlier), unstored: site.unstored?.map(earlier) })) : this.record.sites;
     const told = missing.join("\n");
-    if (told !== (this.missing.dataset.is ?? "")) {
-      this.missing.dataset.is = told;
+    if (differs(this.missing, told)) {
       this.missing.hidden = !told;
       this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
     }
@@ -294,9 +289,7 @@ export class RunPage extends HTMLElement {
   show(node, site) {
     const all = many(site);
     const single = all === 1;
-    const label = `${all} ${site.streams.length} ${this.isOpen(site)}`;
-    if (node.dataset.is !== label) {
-      node.dataset.is = label;
+    if (differs(node, `${all} ${site.streams.length} ${this.isOpen(site)}`)) {
       const link = h(site.streams.length ? "a" : "span", { href: !site.streams.length ? null : single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));
       node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, called(logs(site)[0])))] : [toggle]));
@@ -307,8 +300,7 @@ export class RunPage extends HTMLElement {
   }
 
   showLog(node, site, one) {
-    if (node.dataset.is !== one.log) {
-      node.dataset.is = one.log;
+    if (differs(node, one.log)) {
       node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`), one.copy ? h("small", {}, "repeats log.txt") : "");
     }
     this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
@@ -317,17 +309,14 @@ export class RunPage extends HTMLElement {
   fill(node, one, { text, bars, exit }) {
     const [state, last, size, rate, clocks, missing] = node.cells;
     const words = exit && !one.words.includes(exit) ? `${one.words}; ${exit}` : one.words;
-    if (state.dataset.is !== one.standing) {
-      state.dataset.is = one.standing;
+    if (differs(state, one.standing)) {
       state.words = h("span", {});
       state.replaceChildren(icon(one.standing), state.words);
       node.classList.remove("good", "warn", "bad", "calm");
       node.classList.add(kind(one.standing));
     }
     say(state.words, words);
-    const drawn = `${text}\n${bars.map((one) => one.bar.join(" ")).join("\n")}`;
-    if (last.dataset.is !== drawn) {
-      last.dataset.is = drawn;
+    if (differs(last, `${text}\n${bars.map((one) => one.bar.join(" ")).join("\n")}`)) {
       last.replaceChildren(...(bars.length ? bars.slice(0, 8).map((bar) => this.bar(bar)) : [h("span", { class: "tail", dir: "auto" }, text)]));
       last.title = text;
     }

@@ -1,7 +1,7 @@
 /** All runs: their states, sites, sizes, and missing parts. Asked for every two seconds while the tab is visible. */
 
 import { Refused, answers, ask, path, waited } from "./api.js";
-import { arrange, h, icon, say } from "./dom.js";
+import { arrange, differs, h, icon, say } from "./dom.js";
 import { bytes, called, lasting, moment, several } from "./words.js";
 
 const EVERY = 2000;
@@ -143,10 +143,7 @@ export class RunsPage extends HTMLElement {
     }
     node.text = text;
     const [state, sites, logs, size, missing, grown] = node.cells;
-    if (state.dataset.is !== `${run.standing}${run.state}`) {
-      state.dataset.is = `${run.standing}${run.state}`;
-      state.replaceChildren(icon(run.standing), run.state);
-    }
+    if (differs(state, `${run.standing}${run.state}`)) state.replaceChildren(icon(run.standing), run.state);
     state.className = "state";
     say(sites, several(run.sites, "site"));
     say(logs, several(run.logs, "log"));
