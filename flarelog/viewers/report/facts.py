@@ -31,7 +31,6 @@ class Ending:
     sentence: str
     well: bool
     log: str
-    at: int = 0
 
 
 @frozen

@@ -15,7 +15,7 @@ from itertools import groupby
 from flarelog.completeness import in_all
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.errors import Unreadable
+from flarelog.errors import NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.lines.line import Line
 from flarelog.lines.ranks import RankChoice, RankChooser, known
@@ -32,9 +32,9 @@ from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.first_error import LineSearch, first_error
 from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_incomplete, unread
-from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
+from flarelog.viewers.lanes import Lanes, lanes_of
 from flarelog.viewers.last import NOTHING, SHOWN, Last, last_of
-from flarelog.viewers.missing import absent, said
+from flarelog.viewers.missing import absent, never_stored
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import LEFT_OUT, Reading
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
@@ -60,31 +60,21 @@ class _Ends:
 
 
 async def gather(
-    origin: Origin,
-    run: str,
-    zoned: Zoned,
-    *,
-    table: Table | None = None,
-    zone: str | None = None,
-    buckets: int = BUCKETS,
+    origin: Origin, run: str, zoned: Zoned, *, table: Table | None = None, zone: str | None = None
 ) -> Report:
     """The report of *run*, from *origin*, which is open. *zone*: the zone of *zoned*: findings that the origin made in
     it are used; None: all logs are searched. Raises NotFound, CannotConnect, NotAllowed, Unavailable.
     """
     every = ordered(await origin.streams(run, unstored=True))
     infos = [info for info in every if not info.unstored]
-    if not infos and any(info.is_unreadable for info in every):
-        raise Unreadable("; ".join(unread(every)))
     if not infos:
-        raise (
-            said("; ".join((*unstored_sentences(every), *unread(every))), "")
-            if every
-            else await absent(origin, Selection(run))
-        )
+        if any(info.is_unreadable for info in every):
+            raise Unreadable("; ".join(unread(every)))
+        raise NotFound(never_stored(every)) if every else await absent(origin, Selection(run))
     notes: list[str] = []
     moments = await origin.timeline(run, points=points_for(len(infos)))
     state = await origin.state(run)
-    lanes = lanes_of(moments, buckets=buckets)
+    lanes = lanes_of(moments)
     waits = any(present(info).phase is Phase.PAUSED for info in every)
     over = (all(info.sealed for info in infos) and not waits) or state is RunState.ENDED
     over = over or all(lane.over for lane in lanes.lanes)
@@ -206,23 +196,19 @@ def _sites(
     clocks = Clocks(info for info in every if not info.unstored)
     by_site = {lane.site: lane for lane in lanes.lanes}
     live = any(info.state is not None and info.state.linked is not None for info in every)
-    return tuple(
-        _site(site, list(group), by_site.get(site), ends.get(site, _Ends(0)), clocks, unread, live=live, over=over)
-        for site, group in groupby(every, lambda info: info.stream.site)
-    )
+    found = []
+    for site, group in groupby(every, lambda info: info.stream.site):
+        those = list(group)
+        facts = _site(site, those, ends.get(site, _Ends(0)), clocks, unread)
+        stands, since, why = placed(facts, by_site.get(site), of_site(those), live=live, over=over)
+        found.append(replace(facts, stands=stands, since=since, why=why))
+    return tuple(found)
 
 
 def _site(
-    site: str,
-    every: Sequence[StreamInfo],
-    lane: Lane | None,
-    ends: _Ends,
-    clocks: Clocks,
-    unread: Collection[StreamId],
-    *,
-    live: bool,
-    over: bool,
+    site: str, every: Sequence[StreamInfo], ends: _Ends, clocks: Clocks, unread: Collection[StreamId]
 ) -> SiteFacts:
+    """The facts about a site, but for its standing."""
     infos = [info for info in every if not info.unstored]
     refused = [info for info in every if info.unstored and not info.is_unreadable]
     unreadable = [info for info in every if info.is_unreadable]
@@ -233,10 +219,8 @@ def _site(
     endings: dict[str, Ending] = {}
     for info in infos:
         for one in info.exits:
-            endings.setdefault(
-                one.process, Ending(legible(one.sentence), one.well, info.stream.name, one.at or one.ended)
-            )
-    facts = SiteFacts(
+            endings.setdefault(one.process, Ending(legible(one.sentence), one.well, info.stream.name))
+    return SiteFacts(
         site,
         len(infos),
         sum(info.sealed for info in infos),
@@ -259,8 +243,6 @@ def _site(
         partly=any(info.is_partly for info in (*refused, *unreadable)),
         unseen=lacks.without_gaps.losses,
     )
-    stands, since, why = placed(facts, lane, of_site(every), live=live, over=over)
-    return replace(facts, stands=stands, since=since, why=why)
 
 
 def _ranks(infos: Iterable[StreamInfo]) -> tuple[int, ...]:
