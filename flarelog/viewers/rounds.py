@@ -7,6 +7,7 @@ n/m]``. Pure. The patterns search a line's first characters alone, in linear tim
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -103,18 +104,9 @@ def tellers(streams: Iterable[StreamId]) -> list[StreamId]:
     return [stream for stream in every if any_of(SERVERS, stream.site)] or (every if len(every) <= MANY else [])
 
 
-def best(found: Iterable[Rounds]) -> Rounds | None:
-    """The log of *found* with the most rounds; of several the first."""
-    return max((one for one in found if one.rounds()), key=lambda one: len(one.rounds()), default=None)
-
-
-def slowest_of(rounds: Sequence[Round]) -> dict[str, int]:
+def slowest_of(rounds: Sequence[Round]) -> Counter[str]:
     """The number of *rounds* in which each site was the slowest."""
-    counts: dict[str, int] = {}
-    for one in rounds:
-        if one.slowest:
-            counts[one.slowest] = counts.get(one.slowest, 0) + 1
-    return counts
+    return Counter(one.slowest for one in rounds if one.slowest)
 
 
 class RoundSearch(Consumer):
@@ -125,9 +117,10 @@ class RoundSearch(Consumer):
         self._found: dict[StreamId, Rounds] = {}
 
     def rounds(self, end: int = 0) -> list[Round]:
-        """The rounds of the log with the most. *end*: the end of the last round, if no line tells it."""
-        found = best(self._found.values())
-        return found.rounds(end) if found is not None else []
+        """The rounds of the log with the most; of several the first. *end*: the end of the last round, if no line tells
+        it.
+        """
+        return max((each.rounds(end) for each in self._found.values()), key=len, default=[])
 
     def known(self, streams: Iterable[StreamId]) -> None:
         for stream in streams:

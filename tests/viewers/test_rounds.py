@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flarelog.lines.line import Line
-from flarelog.lines.times import SECOND, stamp
+from flarelog.lines.times import stamp
 from flarelog.model import StreamId
 from flarelog.render.sieving import Sieving
-from flarelog.viewers.rounds import SIEVE, Round, Rounds, best, tellers
+from flarelog.viewers.rounds import SIEVE, Round, Rounds, RoundSearch, tellers
 from tests.rows import together
 
 SERVER = StreamId("run-1", "server", "log.txt")
@@ -86,8 +86,8 @@ def test_a_server_tells_of_rounds_and_where_none_is_called_so_each_log_may() -> 
 
 
 def test_the_log_that_tells_of_most_rounds_is_believed() -> None:
-    one, two = Rounds(SERVER, lambda line: 10**18), Rounds(SERVER, lambda line: 10**18)
-    two.feed([Line(0, 1, "Round 1 started.", "")])
-    assert best([one, two]) is two
-    assert best([one]) is None
-    assert 10**18 // SECOND > 0
+    search, other = RoundSearch(lambda stream, line: 10**18), StreamId("run-1", "server-2", "log.txt")
+    search.known([SERVER, other])
+    assert search.rounds() == []
+    search.show([(other, [Line(0, 1, "Round 1 started.", "")])])
+    assert [one.name for one in search.rounds()] == ["Round 1"]
