@@ -128,6 +128,27 @@ class SteadyRate:
         return self._line > 0
 
 
+class SteadyMessages:
+    """Whether messages come at a steady rate: then the next one comes soon, and a commit is worth a delay in which it
+    comes. A message after a silence is not steady.
+    """
+
+    MESSAGES, WITHIN = 16, 0.5  # so many latest messages, and seconds in which they come
+    SILENCE = 0.04  # seconds
+
+    def __init__(self) -> None:
+        self._heard: deque[float] = deque(maxlen=self.MESSAGES)  # when the latest messages came
+
+    def heard(self, now: float) -> None:
+        """Record that a message has come."""
+        self._heard.append(now)
+
+    def __bool__(self) -> bool:
+        if len(self._heard) < self.MESSAGES:
+            return False
+        return self._heard[-1] - self._heard[0] < self.WITHIN and self._heard[-1] - self._heard[-2] < self.SILENCE
+
+
 class Gathering:
     """The delay before a small message: lines wait for more lines, so that they leave as one message.
 

@@ -3,7 +3,7 @@
 A reply costs as much as a message, so replies for several streams leave as one, if the producer supports that. While
 there are too many messages, or very many logs are active, replies are delayed, and one reply covers several messages.
 So are the replies to small messages that come soon after a reply. The delay blocks nothing: messages are committed at
-once, and a window that fills is answered at once.
+once, or together if they come at a steady rate, and a window that fills is answered at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import grpc
 
-from flarelog.delivery.fair import Gathering, Speakers
+from flarelog.delivery.fair import Gathering, Speakers, SteadyMessages
 from flarelog.delivery.pace import Load
 from flarelog.model import Code, Reply
 from flarelog.receiver.session import Session
@@ -28,6 +28,7 @@ WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call ends
 GATHER = 0.02  # seconds at most that replies for many streams wait for others, so that they leave as one message
 MANY = 33  # logs of a call that are active within a second; with more, replies are delayed
 LITTLE, EVERY = 16 << 10, 0.1  # bytes of a log that wait for a reply for so many seconds after the latest one
+COMMIT_EVERY = 0.04  # seconds between two commits of small messages that come at a steady rate
 MAX_REPLIES = 64  # last replies that may wait to be sent before another stream is opened
 
 
@@ -47,27 +48,37 @@ class Answers:
         self._last_words: list[Reply] = []
         self._gathering = Gathering(GATHER)
         self._speakers = Speakers()  # of received messages
+        self._steady = SteadyMessages()
         self._hurried = asyncio.Event()
         self._dirty: dict[Session, None] = {}
         self._fills = False  # the window of a dirty session fills: its producer waits for replies
         self._later: dict[Session, None] = {}  # sessions whose replies are delayed
+        self._uncommitted: dict[Session, None] = {}  # sessions whose commits wait for more messages
+        self._committing: asyncio.TimerHandle | None = None
         self._answering: asyncio.TimerHandle | None = None
         self._answered_at = -math.inf  # when the latest acknowledgement was sent
         self._said: asyncio.Event | None = None  # set after each sent message, for ``room``
         self._saying: asyncio.Task[None] | None = None
+
+    def heard(self) -> None:
+        """Note that a message has come."""
+        self._steady.heard(self._clock())
 
     def acknowledge(self, session: Session) -> None:
         """Acknowledge the received messages of *session* once they are committed."""
         if self.several:
             self._speakers.spoke(session.number, self._clock())
         delay = self._delay(session)
-        if session.behind or delay <= 0:
+        if session.behind and self._steady and session.unanswered < LITTLE and not session.window.fills:
+            self._commit_later(session)
+        elif session.behind or delay <= 0:
             self._dirty[session] = None
             if session.window.fills:
                 self._fills = True
                 self._hurried.set()
-                self._dirty |= self._later  # their unacknowledged bytes may fill it
+                self._dirty |= self._later | self._uncommitted  # their unacknowledged bytes may fill it
                 self._later.clear()
+                self._uncommitted.clear()
             self._speak()
         else:
             self._answer_later(session, delay)
@@ -82,6 +93,7 @@ class Answers:
         """Drop *session*, which is closed."""
         self._dirty.pop(session, None)
         self._later.pop(session, None)
+        self._uncommitted.pop(session, None)
 
     @property
     def crowded(self) -> bool:
@@ -96,9 +108,10 @@ class Answers:
             await self._said.wait()
 
     def close(self) -> None:
-        """Cancel the delayed replies."""
-        if self._answering is not None:
-            self._answering.cancel()
+        """Cancel the delayed commits and replies; a session commits at its end."""
+        for timer in (self._answering, self._committing):
+            if timer is not None:
+                timer.cancel()
 
     async def spoken(self) -> None:
         """Wait until all replies are sent, for WRITE_GRACE seconds at most."""
@@ -120,9 +133,22 @@ class Answers:
     def _answer_later(self, session: Session, within: float) -> None:
         due = self._clock() + within
         if self._answering is None or not self._later or due < self._answering.when():
-            self.close()
+            if self._answering is not None:
+                self._answering.cancel()
             self._answering = asyncio.get_running_loop().call_at(due, self._answer_now)
         self._later[session] = None
+
+    def _commit_later(self, session: Session) -> None:
+        if not self._uncommitted:
+            now = self._clock()
+            tick = now - now % COMMIT_EVERY + COMMIT_EVERY  # one for all calls, whose commits then share a round
+            self._committing = asyncio.get_running_loop().call_at(tick, self._commit_now)
+        self._uncommitted[session] = None
+
+    def _commit_now(self) -> None:
+        self._dirty |= self._uncommitted
+        self._uncommitted.clear()
+        self._speak()
 
     def _answer_now(self) -> None:
         later, self._later = self._later, {}

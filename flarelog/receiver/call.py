@@ -146,6 +146,7 @@ class Call:
         until = self._loop.time() + LONGEST_TURN
         peers = self._intake.callers.peers
         peers.takes(self.peer, len(raw))
+        self._answers.heard()
         try:
             for begin, said in several.requests(raw):
                 if self._over:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.delivery.fair import ALL, SMALL, TURN, Fair, Gathering
+from flarelog.delivery.fair import ALL, SMALL, TURN, Fair, Gathering, SteadyMessages
 from tests.rows import together
 
 
@@ -211,3 +212,21 @@ def test_replies_at_a_steady_rate_are_not_gathered() -> None:
     for number in range(100):
         gathering.spoke(1, 10.0 + number / 300, 80)
         assert gathering.wait(10.0 + number / 300) <= 0
+
+
+@together(
+    ("gaps", "steady"),
+    [
+        pytest.param([0.02] * 15, True, id="a-message-every-20-ms"),
+        pytest.param([0.02] * 14, False, id="too-few-to-tell"),
+        pytest.param([0.04] * 15, False, id="a-message-every-40-ms"),
+        pytest.param([0.02] * 15 + [0.05], False, id="one-after-a-silence"),
+        pytest.param([0.02] * 15 + [0.05, 0.02], True, id="the-next-one-after-it"),
+        pytest.param([0.02] * 15 + [5.0, 0.02], False, id="two-after-a-long-silence"),
+    ],
+)
+def test_commits_wait_only_while_messages_come_at_a_steady_rate(gaps: list[float], steady: bool) -> None:
+    messages = SteadyMessages()
+    for now in accumulate(gaps, initial=10.0):
+        messages.heard(now)
+    assert bool(messages) is steady

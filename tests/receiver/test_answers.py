@@ -32,6 +32,10 @@ class Held:
     pressing: bool = True
     unanswered: int = 0
     window: Window = field(default_factory=Window)
+    commits: int = 0
+
+    async def sync(self) -> None:
+        self.commits, self.behind = self.commits + 1, False
 
     def reply(self, code: Code) -> Reply:
         self.pressing = False
@@ -98,6 +102,37 @@ def test_small_messages_share_a_reply(mocker: MockerFixture, unanswered: int, ev
         return len(context.writes)
 
     assert asyncio.run(play()) == replies
+
+
+@together(
+    ("messages", "unanswered", "room", "commits"),
+    [
+        pytest.param(40, 40, 1 << 20, 0, id="lines-at-a-steady-rate-are-committed-together"),
+        pytest.param(8, 40, 1 << 20, 1, id="a-few-lines-at-once"),
+        pytest.param(40, LITTLE, 1 << 20, 1, id="and-much-data"),
+        pytest.param(40, 40, 0, 1, id="and-a-window-that-fills"),
+    ],
+)
+def test_small_messages_at_a_steady_rate_share_a_commit(
+    mocker: MockerFixture, messages: int, unanswered: int, room: int, commits: int
+) -> None:
+    mocker.patch("flarelog.receiver.answers.COMMIT_EVERY", 60.0)
+
+    async def play() -> int:
+        context: Any = Context()
+        pressure: Any = SimpleNamespace(pace_of=lambda load: 0.0, crowd=SimpleNamespace(answer_within=60.0))
+        answers = Answers(context, pressure, Load(), 60.0, lambda: None)
+        session: Any = Held(behind=True, unanswered=unanswered, window=Window())
+        session.window.told = room
+        for _ in range(messages):
+            answers.heard()
+        answers.acknowledge(session)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        answers.close()
+        return session.commits
+
+    assert asyncio.run(play()) == commits
 
 
 @together(

@@ -90,7 +90,7 @@ _MASK = _ALL | 0x01000000  # IN_ONLYDIR
 _NAMES_MASK = _MASK & ~(What.MODIFIED.value | What.CLOSED.value)
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
-_MOVED_TO = What.MOVED_TO.value
+_WRITTEN, _MOVED_TO = What.MODIFIED.value, What.MOVED_TO.value
 _IS_DIRECTORY = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 _MANY = 8192  # bytes of a read, above which renames of numbered names are not reported one by one
@@ -197,10 +197,17 @@ class InotifyWatch:
         # A rotation that shifts a thousand old names (log.txt.7 to .8) makes two thousand reports.
         shifts = end > _MANY
         shifted, told = set[int](), set[int]()  # cookies of such renames, and the directories already reported
+        written = set[bytes]()  # the writes since the last change of a name: two busy files alternate
         while at < end:
             number, mask, cookie, size = unpack(raw, at)
             begin = at + 16
             at = begin + size
+            if mask != _WRITTEN:
+                written.clear()
+            elif raw[begin - 16 : at] in written:
+                continue
+            else:
+                written.add(raw[begin - 16 : at])
             if shifts and cookie and not mask & _IS_DIRECTORY:
                 if mask & _MOVED_TO:
                     if cookie in shifted:

@@ -133,3 +133,17 @@ def test_where_names_cannot_be_heard_apart_nothing_waits(tmp_path: Path, monkeyp
 
 def _none_left() -> int:
     raise OSError(24, "Too many open files")
+
+
+def test_writes_to_two_files_in_turn_are_reported_once_between_changes_of_names(tmp_path: Path) -> None:
+    with watch(tmp_path) as made, (tmp_path / "a").open("ab", 0) as a, (tmp_path / "b").open("ab", 0) as b:
+        made.ready()
+        for _ in range(3):
+            a.write(b"line\n")
+            b.write(b"line\n")
+        (tmp_path / "a").rename(tmp_path / "c")
+        a.write(b"line\n")
+        b.write(b"line\n")
+        found = [(change.what, change.name) for change in made.ready() or ()]
+    modified, names = What.MODIFIED, [(What.MOVED_FROM, "a"), (What.MOVED_TO, "c")]
+    assert found == [(modified, "a"), (modified, "b"), *names, (modified, "c"), (modified, "b")]
