@@ -259,7 +259,6 @@ class Reply:
     codecs: tuple[Codec, ...] = ()  # codecs that chunks may use from now on
     pace: float = 0.0  # seconds between two chunks that are not full
     elsewhere: bool = False  # another process of this receiver serves the site
-    exits: bool = False  # the receiver takes Exit marks
     call_window: int = 0  # maximum of unacknowledged bytes of all the call's streams; 0: not said
 
 

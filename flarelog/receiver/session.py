@@ -301,7 +301,6 @@ class Session:
             codecs=house.unpacking.codecs,
             pace=house.pressure.pace_of(self.line.load),
             number=self.number,
-            exits=True,
             call_window=window.told if self.line.window is not None else 0,
         )
 

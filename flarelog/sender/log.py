@@ -173,9 +173,6 @@ class Log:
         except Exception as bug:
             self.error = Mistake("flarelog failed on this log; the other logs continue", bug)
         self.ended = True
-        if self.source.withheld:
-            why = "the receiver is older and cannot store it"
-            log.warning("%s: the command ended: %s; %s", self._named, self.source.withheld, why)
         self._site.ended(self)
 
     def _is_whole(self) -> bool:
@@ -305,8 +302,6 @@ class Log:
             if self.delivery.most != most:
                 self._site.brought()
             self._packing.heard(reply)
-            if reply.code is Code.OK:
-                self.source.takes_exits(reply.exits)
         if reply.code in (Code.OK, Code.SEALED) and self.delivery.producer.state is not State.PAUSED:
             self._trouble = ""
             if paused:

@@ -91,13 +91,6 @@ class Source(Protocol):
     def close(self) -> None:
         """Close the source: the process ends."""
 
-    def takes_exits(self, takes: bool) -> None:
-        """Say whether the receiver takes Exit marks; an older receiver gets none."""
-
-    @property
-    def withheld(self) -> str:
-        """How a command ended whose Exit mark an older receiver could not take; empty: there was none."""
-
     def unread(self, *, look: bool = True) -> int:
         """How many available bytes were not given yet, as far as is known; without *look*, as of the last ``next``."""
 

@@ -118,7 +118,6 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
         codecs=first.codecs,
         pace=first.pace,
         call_window=max(reply.call_window for reply in replies),
-        exits=all(reply.exits for reply in replies),
     )
     message = reply_message(shared)
     for reply in replies:
@@ -133,7 +132,6 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
             window=reply.window if reply.window != shared.window else 0,
             number=reply.number,
             elsewhere=reply.elsewhere,
-            exits=reply.exits and not shared.exits,
         )
     return message.SerializeToString()
 

@@ -47,7 +47,7 @@ class Origin:
 class MemorySource:
     """The log of *origin*. ``_segments``: (offset in the stream, incarnation, offset in it) of each run of bytes."""
 
-    urgent, at_rest, withheld, activity = False, True, "", None
+    urgent, at_rest, activity = False, True, None
 
     def __init__(self, origin: Origin) -> None:
         self.log = origin.log
@@ -124,8 +124,6 @@ class MemorySource:
     def lay_down(self) -> None: ...
 
     def close(self) -> None: ...
-
-    def takes_exits(self, takes: bool) -> None: ...
 
     def _unread(self) -> int:
         """Unread bytes of the present incarnation."""

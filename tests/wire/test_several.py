@@ -144,7 +144,7 @@ CODES = st.sampled_from([Code.OK, Code.SEALED, Code.PAUSE, Code.GOING_AWAY])
 )
 def test_replies_are_heard_as_if_each_had_come_alone(replies: list[Reply], ending: bool) -> None:
     if ending:
-        replies = [replace(reply, ending=True, exits=True) for reply in replies]
+        replies = [replace(reply, ending=True) for reply in replies]
     assert several.decode_replies(several.encode_replies(replies)) == replies
     assert [one for raw in several.encode_all(replies) for one in several.decode_replies(raw)] == replies
 

@@ -16,10 +16,8 @@ from flarelog.values import changed
 
 @dataclass(slots=True)
 class Endings:
-    """The ends in one log. *taken*: the receiver takes such marks; otherwise ``withheld`` is the end as a sentence."""
+    """The ends in one log."""
 
-    taken: bool = False
-    withheld: str = ""
     _read: tuple[str, str, int, int] = ("", "", 0, 0)  # file, command, size and mtime of the record read last
     _found: Exit | None = None  # the end in that record
 
@@ -37,9 +35,6 @@ class Endings:
 
     def _due(self, found: Exit | None, marks: Sequence[Mark], end: int) -> Exit | None:
         if found is None or any(isinstance(one, Exit) and one.process == found.process for one in marks):
-            return None
-        if not self.taken:
-            self.withheld = found.sentence
             return None
         return changed(found, offset=end)
 

@@ -538,13 +538,6 @@ class Tail:
         self.close()
 
     @property
-    def withheld(self) -> str:
-        return self.endings.withheld
-
-    def takes_exits(self, takes: bool) -> None:
-        self.endings.taken = takes
-
-    @property
     def urgent(self) -> bool:
         """Whether time alone will bring progress soon: a rotated file holds up its successor, for example."""
         return self._held_since is not None or any(file.urgent for file in self.files)

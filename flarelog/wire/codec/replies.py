@@ -33,7 +33,7 @@ def reply_message(reply: Reply) -> pb.Reply:
         codecs=[int(codec) for codec in reply.codecs],  # type: ignore[misc]
         pace_ms=round(reply.pace * 1000),
         elsewhere=reply.elsewhere,
-        exits=reply.exits,
+        exits=True,  # producers send no Exit mark without it
         call_window=reply.call_window,
     )
 
@@ -80,7 +80,6 @@ def reply_of(message: pb.Reply, shared: Reply | None = None) -> Reply:
         tuple(codec for codec in Codec if int(codec) in list[int](codecs)) if codecs else shared.codecs,
         message.pace_ms / 1000 or shared.pace,
         message.elsewhere,
-        message.exits or shared.exits,
         message.call_window or shared.call_window,
     )
 

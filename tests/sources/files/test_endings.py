@@ -22,11 +22,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site.close()
 
 
-def arrive(site: Site, takes: bool = True) -> list[object]:
+def arrive(site: Site) -> list[object]:
     """Store all pending items; return the command ends of the stream, each with its offset."""
     site.look()
-    for tail in site.discovery.tails.values():
-        tail.takes_exits(takes)
     while site.pump():
         site.stored[LOG].arrive(len(site.stored[LOG].sent))
         site.look()
@@ -65,18 +63,6 @@ def test_a_drain_waits_for_the_end_of_a_command(site: Site, tmp_path: Path) -> N
     (tail,) = site.discovery.tails.values()
     assert not tail.drained(site.now)
     assert arrive(site) == [(spool.segments.token, 5)]
-    assert tail.drained(site.now)
-
-
-def test_an_older_receiver_gets_none_and_it_is_said(site: Site, tmp_path: Path) -> None:
-    spool = Spool(tmp_path / LOG)
-    spool.say(b"hello")
-    ended(spool)
-    assert arrive(site, takes=False) == []
-    (tail,) = site.discovery.tails.values()
-    assert tail.withheld == "exit code 0"
-    site.discovery.drain(site.now)
-    arrive(site, takes=False)
     assert tail.drained(site.now)
 
 
@@ -164,17 +150,6 @@ def test_an_end_that_somebody_saw_is_not_told_again_by_the_next_sidecar(site: Si
     drained(site)
     site.discovery.resume([site.stored[LOG].info(LOG)], site.now)
     assert drained(site) == [(SEEN.process, 5)]
-
-
-def test_an_older_receiver_hears_of_no_end_that_somebody_saw(site: Site, tmp_path: Path) -> None:
-    site.append(LOG, b"hello")
-    arrive(site, takes=False)
-    site.discovery.drain(site.now)
-    (tail,) = site.discovery.tails.values()
-    tail.endings.said = SEEN
-    assert arrive(site, takes=False) == []
-    assert tail.drained(site.now)
-    assert tail.withheld == "killed by SIGKILL"
 
 
 @pytest.mark.parametrize("first", ["out", "out.log"])

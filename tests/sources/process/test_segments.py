@@ -207,14 +207,10 @@ def test_of_earlier_commands_that_a_later_one_displaced_each_byte_is_a_gap_and_e
         one.segments.close()
         if sent == n + 1:
             site.look()
-            for tail in site.discovery.tails.values():
-                tail.takes_exits(True)
             site.pump(limit=4 if sent == 1 else 1 << 20)
             site.arrive("out.log")
             site.restart()
     site.look()
-    for tail in site.discovery.tails.values():
-        tail.takes_exits(True)
     site.settle()
     marks = site.stored["out.log"].marks
     lost = sum(mark.length for mark in marks if isinstance(mark, Gap))
