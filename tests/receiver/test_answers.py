@@ -130,7 +130,7 @@ def test_small_messages_at_a_steady_rate_share_a_commit(
         for _ in range(20):
             await asyncio.sleep(0)
         answers.close()
-        return session.commits
+        return int(session.commits)
 
     assert asyncio.run(play()) == commits
 
