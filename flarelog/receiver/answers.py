@@ -153,7 +153,7 @@ class Answers:
     def _answer_now(self) -> None:
         later, self._later = self._later, {}
         for session in later:
-            session.pressing = True
+            session.due = True
             self.acknowledge(session)
 
     def _speak(self) -> None:

@@ -75,8 +75,8 @@ class Intake:
         self.states, self.happenings, self.missing = states, happenings, missing
         self.grew, self.ends = grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
-        self._silent: dict[StreamId, asyncio.TimerHandle] = {}
-        self._lost = set[StreamId]()  # silent streams whose producers are expected to come back
+        # Streams that were left without a receipt, and whether their producers are expected to come back.
+        self._silent: dict[StreamId, tuple[asyncio.TimerHandle, bool]] = {}
         self._resuming: dict[StreamId, asyncio.TimerHandle] = {}  # paused streams that have grown since
 
     # --- opening and leaving
@@ -127,10 +127,8 @@ class Intake:
     def entered(self, session: Session) -> None:
         stream, committed = session.stream, session.appender.committed
         self._quota.holds(stream, committed)
-        self._lost.discard(stream)
-        timer = self._silent.pop(stream, None)
-        if timer is not None:
-            timer.cancel()
+        if (silent := self._silent.pop(stream, None)) is not None:
+            silent[0].cancel()
         before = self.sessions.enters(session)
         if before is not None and before.producer == session.producer:
             before.refuse(Refused(Code.GOING_AWAY, "its producer opened it again"))
@@ -170,17 +168,15 @@ class Intake:
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=not loss)
         else:
             loop = asyncio.get_running_loop()
-            self._silent[stream] = loop.call_later(self.idle_timeout, self._timed_out, stream)
-            if session.is_awaited:
-                self._lost.add(stream)
+            timer = loop.call_later(self.idle_timeout, self._timed_out, stream)
+            self._silent[stream] = timer, session.is_awaited
 
     def lost(self, run: str) -> bool:
         """Whether a log of *run* lost its producer less than the idle timeout ago."""
-        return any(stream.run == run for stream in self._lost)
+        return any(stream.run == run and awaited for stream, (_, awaited) in self._silent.items())
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)
-        self._lost.discard(stream)
         self.happenings.paused.pop(stream, None)
         self.happenings.note(stream, CLOSED)
         text = f"closed without a receipt: its producer was disconnected for {self.idle_timeout:g} s"
@@ -194,13 +190,12 @@ class Intake:
         self.missing.forget(run, site)
         self._quota.forget(run, site)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
-            self._silent.pop(stream).cancel()
-            self._lost.discard(stream)
+            self._silent.pop(stream)[0].cancel()
         for stream in [one for one in self._resuming if one.run == run and site in ("", one.site)]:
             self._resuming.pop(stream).cancel()
 
     def close(self) -> None:
-        for timer in (*self._silent.values(), *self._resuming.values()):
+        for timer in (*(timer for timer, _ in self._silent.values()), *self._resuming.values()):
             timer.cancel()
         self.unpacking.close()
 

@@ -120,7 +120,7 @@ class Session:
         self.counted = False  # whether the quota counts the stream as open
         self.window = line.window or Window()
         self.unanswered = 0  # received bytes that no reply covers yet
-        self._pressing = True  # a reply is due: the first one, or a delayed one
+        self.due = True  # a reply is due: the first one, or a delayed one
         self._new: bool | None = None  # whether its pause is to be logged; None: it is not paused
         self.closed = asyncio.get_running_loop().create_future()
         self.ending: asyncio.Task[None] | None = None
@@ -265,11 +265,7 @@ class Session:
     @property
     def pressing(self) -> bool:
         """Whether a reply must not wait: it is due, or the window fills."""
-        return self._pressing or self.window.fills
-
-    @pressing.setter
-    def pressing(self, due: bool) -> None:
-        self._pressing = due
+        return self.due or self.window.fills
 
     async def sync(self) -> None:
         try:
@@ -285,7 +281,7 @@ class Session:
             return Reply(code, reason=reason, incarnation=house.incarnation, number=self.number)
         appender = self.appender
         window, left = self.window, self.reception.receiver.accepted - appender.committed
-        window.told, self.pressing = house.pressure.window_of(self), False
+        window.told, self.due = house.pressure.window_of(self), False
         window.unanswered, self.unanswered = window.unanswered - self.unanswered + left, left
         return Reply(
             code,

@@ -29,16 +29,20 @@ class Held:
     number: int = OPENED
     behind: bool = False
     open: bool = True
-    pressing: bool = True
+    due: bool = True
     unanswered: int = 0
     window: Window = field(default_factory=Window)
     commits: int = 0
+
+    @property
+    def pressing(self) -> bool:
+        return self.due
 
     async def sync(self) -> None:
         self.commits, self.behind = self.commits + 1, False
 
     def reply(self, code: Code) -> Reply:
-        self.pressing = False
+        self.due = False
         return Reply(code, number=self.number)
 
 
