@@ -191,7 +191,9 @@ def test_a_zone_that_a_person_says_outweighs_what_is_told() -> None:
     assert stamps.time("2026-11-20 12:00:00", 0) == nanoseconds(datetime(2026, 11, 20, 12, tzinfo=UTC))
 
 
-@together("text", ["", "Europe", "Mars/Olympus", "/etc/localtime", "+25:00", "+02:60", "CET-1CEST;M99.99.9;M1.1.1", "x" * 300])
+@together(
+    "text", ["", "Europe", "Mars/Olympus", "/etc/localtime", "+25:00", "+02:60", "CET-1CEST;M99.99.9;M1.1.1", "x" * 300]
+)
 def test_what_is_no_zone_is_none(text: str) -> None:
     assert zone_of(text) is None
 
