@@ -194,19 +194,6 @@ def test_a_sealed_log_ends_its_tail(place: Place, receiver: Receiver) -> None:
     assert "its receipt is complete" in notes[0][3]
 
 
-def test_curl_reads_events_and_goes_on_behind_the_last(place: Place, receiver: Receiver) -> None:
-    append(place.log, numbered(0, 50))
-    place.once(receiver)
-    client = Page(place, "--receiver", receiver.address).browser()
-    path = f"/api/tail/{RUN}/{SITE}/{LOG}"
-    events = client.get(path, params={"from": 0}).text.split("\n\n")
-    ids = [int(event.split("\n")[0][4:]) for event in events if event.startswith("id: ")]
-    rows = [json.loads(event.split("\n")[1][6:]) for event in events if event.startswith("id: ")]
-    assert [row[3] for row in rows if not row[4] & 2] == [line.decode() for line in numbered(0, 50).split(b"\n")[:-1]]
-    rest = client.get(path, headers={"last-event-id": str(ids[9])}).text
-    assert rest.count("\nid: ") + rest.startswith("id: ") == len(ids) - 10
-
-
 def test_a_search_finds_what_grep_finds(place: Place, receiver: Receiver) -> None:
     data = numbered(0, 3000) + lines(2000)
     append(place.log, data)

@@ -78,7 +78,6 @@ def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows) -> list[
         Row("POST", "/api/window", "session", reads.window),
         Row("POST", "/api/merged", "session", reads.merged),
         Row("POST", "/api/tail", "session", flows.tail),
-        Row("GET", "/api/tail/{run}/{site}/{log:path}", "session", flows.events),
         Row("POST", "/api/search", "session", flows.search),
         Row("GET", "/api/raw", "session", flows.raw),
         Row("GET", "/static/{name:path}", "anyone", files.file),

@@ -5,9 +5,7 @@ The length of such an answer is unknown: a browser that does not read holds up i
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
@@ -33,7 +31,7 @@ from flarelog.viewers.web.tails import Permits, Tail
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.windows import Windows, info_of
 
-NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
+NDJSON = "application/x-ndjson"
 MOST_TAILED = 2000  # streams of one tail
 MOST_NAMED = 20_000  # streams that a search names
 FEW = 20  # sites that are asked for one by one
@@ -64,29 +62,18 @@ class Flows:
         self._permits, self._stamps = Permits(), stamps_here()
 
     async def tail(self, request: Request) -> Response:
+        """The rows of streams: each from an offset on, or from its end."""
         asked = await said(request)
         given = asked.get("streams")
         if not isinstance(given, list) or not 0 < len(given) <= MOST_TAILED:
             raise Refused(400, f"streams is a list of 1 to {MOST_TAILED} streams")
-        return await self._tailed(request, [(stream(one), whole(one, "from"), whole(one, "begun")) for one in given])
-
-    async def events(self, request: Request) -> Response:
-        """A tail of one log, for curl: one event a row, whose id is the offset to resume at."""
-        names, last = request.path_params, request.headers.get("last-event-id")
-        wanted = StreamId(names["run"], names["site"], names["log"])
-        start = offset({"from": last} if last is not None else request.query_params, "from")
-        return await self._tailed(request, [(wanted, start, None)], events=True)
-
-    async def _tailed(
-        self, request: Request, asked: Sequence[tuple[StreamId, int | None, int | None]], *, events: bool = False
-    ) -> Response:
-        """A tail of *asked*: each a stream, where to begin (None: at its end), and when its log began, if known."""
-        session = request.state.session
-        wanted, starts, begun = zip(*asked, strict=True)
+        wanted = [stream(one) for one in given]
+        session, starts = request.state.session, [whole(one, "from") for one in given]
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "tail"))
             try:
-                infos = list(map(same, await self._infos(session.of.origin, wanted), begun))
+                infos = await self._infos(session.of.origin, wanted)
+                infos = [same(info, whole(one, "begun")) for info, one in zip(infos, given, strict=True)]
             except NotFound:
                 for run in {one.run for one in wanted}:
                     self._lists.forget(session.of, run)  # otherwise a page that is loaded anew would show it
@@ -95,9 +82,7 @@ class Flows:
                 await self._permits.demand(session.of.origin, site)
             begins = [info.committed if start is None else start for info, start in zip(infos, starts, strict=True)]
             tail = Tail(self._hub, self._permits, session.of.origin, infos, begins, partial(self._logins.over, session))
-            lines = _events(tail.said()) if events else tail.said()
-            kind = EVENTS if events else NDJSON
-            return Flowing(lines, stack.pop_all(), media_type=kind, headers=UNBUFFERED)
+            return Flowing(tail.said(), stack.pop_all(), media_type=NDJSON, headers=UNBUFFERED)
 
     async def _infos(self, origin: Origin, wanted: Sequence[StreamId]) -> list[StreamInfo]:
         """The infos of the *wanted* streams. Raises NotFound."""
@@ -180,22 +165,3 @@ class Flows:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "raw"))
             return Flowing(pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers)
-
-
-async def _events(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The rows of a tail as server-sent events; other messages are events with names."""
-    async with contextlib.aclosing(lines):
-        async for block in lines:
-            out = []
-            for line in block.decode().splitlines():
-                found: dict[str, Any] = json.loads(line) if line else {"alive": True}
-                if "rows" in found:
-                    rows = (json.dumps(row, ensure_ascii=False) for row in found["rows"])
-                    out += [f"id: {row[2]}\ndata: {one}\n\n" for row, one in zip(found["rows"], rows, strict=True)]
-                elif "alive" in found:
-                    out.append(": \n\n")
-                elif any(name in found for name in ("lost", "back", "done", "error")):
-                    out.append(f"event: {next(iter(found))}\ndata: {json.dumps(found)}\n\n")
-            if out:
-                yield "".join(out).encode("utf-8", "replace")
-                await asyncio.sleep(0)

@@ -52,7 +52,6 @@ ROUTES: dict[tuple[str, str], tuple[str, Any, int, int]] = {
     ("POST", "/api/window"): ("/api/window", {"stream": NAMED, "rows": 5}, 401, 200),
     ("POST", "/api/merged"): ("/api/merged", {"run": "run-1", "streams": [NAMED], "end": True}, 401, 200),
     ("POST", "/api/tail"): ("/api/tail", {"streams": [NAMED]}, 401, 200),
-    ("GET", "/api/tail/{run}/{site}/{log:path}"): ("/api/tail/run-1/site-1/app.log", None, 401, 200),
     ("POST", "/api/search"): ("/api/search", {"run": "run-1", "literals": ["line"]}, 401, 200),
     ("GET", "/api/raw"): (f"/api/raw{QUERY}", None, 401, 200),
     ("GET", "/static/{name:path}"): ("/static/index.html", None, 200, 200),
