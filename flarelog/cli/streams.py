@@ -41,8 +41,9 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     found = [info for info in every if not info.unstored]
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
-    missing = (f"missing: {sentence}" for sentence in (*unstored_sentences(every), *unread(every)))
-    for note in (*incomplete_lines(every), *missing, *exit_lines(found), *_notes(found)) if not as_json else ():
+    missing = [f"missing: {sentence}" for sentence in (*unstored_sentences(every), *unread(every))]
+    notes = missing if as_json else [*incomplete_lines(every), *missing, *exit_lines(found), *_notes(found)]
+    for note in notes:
         click.echo(note, err=True)
 
 
