@@ -173,7 +173,7 @@ class Follow:
         from flarelog.viewers.missing import missing, never_stored, said  # only a mistake needs it
 
         if refused := never_stored(self._reading.unstored):
-            raise NotFound(refused)
+            raise Unreadable(refused) if self._reading.unreadable else NotFound(refused)
         what, meant = "", ""
         with contextlib.suppress(FlarelogError):  # the next listing raises it
             what, meant = await missing(self._reading.origin, self._reading.selection)

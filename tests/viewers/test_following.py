@@ -27,7 +27,7 @@ from flarelog.lines.line import Line
 from flarelog.lines.merge import Merge
 from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.lines.zones import Stamps
-from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, State, StreamId, StreamInfo
+from flarelog.model import IN_STORE, Attributes, Ended, Gap, Generation, Mark, Receipt, State, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.reader import LocalReader
@@ -475,7 +475,16 @@ def test_a_site_that_may_still_come_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["running", "ended"])
-def test_of_a_log_that_was_refused_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
+@together(
+    ("reason", "why", "kind"),
+    [
+        ("1 log is stored", f"{RUN}/a: nothing is stored of 1 log: 1 log is stored (app.log)", NotFound),
+        (f"{IN_STORE}it is gone", f"{RUN}/a: app.log {IN_STORE}it is gone", Unreadable),
+    ],
+)
+def test_of_a_log_that_was_refused_or_cannot_be_read_the_reason_is_said(
+    monkeypatch: pytest.MonkeyPatch, ended: bool, reason: str, why: str, kind: type[FlarelogError]
+) -> None:
     class Refusing(Held):
         looks = 0
 
@@ -486,14 +495,13 @@ def test_of_a_log_that_was_refused_the_reason_is_said(monkeypatch: pytest.Monkey
             self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, unstored: bool = False, **_: Any
         ) -> list[StreamInfo]:
             self.looks += 1
-            refused = StreamInfo(StreamId(RUN, "a", "app.log"), 0, 0, 0, False, unstored="1 log is stored")
+            refused = StreamInfo(StreamId(RUN, "a", "app.log"), 0, 0, 0, False, unstored=reason)
             return [*await super().streams(run, sites, times), *([refused] if unstored else [])]
 
     monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
     said = list[str]()
     reading = Reading(Refusing(TWO), Selection(RUN, logs=("app.log",)), View(notes=False), said.append)
-    why = f"{RUN}/a: nothing is stored of 1 log: 1 log is stored (app.log)"
-    with pytest.raises(NotFound, match=re.escape(why)):
+    with pytest.raises(kind, match=re.escape(why)):
         asyncio.run(Follow(reading, Shown()).run())
     assert said == ([] if ended else [f"{why}: waiting"])
 
