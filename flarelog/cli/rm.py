@@ -33,7 +33,8 @@ def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> Non
     """Remove RUN, or one site of it, with all its logs.
 
     Its readers and sidecars get the message that it was removed. The bytes cannot be restored; the name can be used
-    again. A run is removed only with --force while sidecars send it or wait with it.
+    again. The receiver frees the disk afterwards; what it has not freed when it is stopped goes at its next start. A
+    run is removed only with --force while sidecars send it or wait with it.
 
     \b
     Example: flarelog rm job-1 --receiver 127.0.0.1:4721
