@@ -217,8 +217,9 @@ def test_the_next_one_goes_on_and_reads_nothing_twice() -> None:
 
     async def second(store: Kept, found: Findings) -> None:
         store.growth = None  # type: ignore[assignment, method-assign]
+        store.listed = 0  # the first receiver may have ended before its list
         assert await counts(found) == [("disk.full", 1)]
-        while store.listed < 2:  # one list was the first receiver's
+        while not store.listed:
             await asyncio.sleep(0)
 
     store = within(first)
