@@ -3,7 +3,7 @@ files, six at a time. Pure.
 
 A module becomes a function that is called once, after the modules that it imports, and returns its exports. The modules
 are the page's own, and each ``import`` or ``export`` stands on one line in a fixed form; a module with another form is
-refused. Comments on lines of their own are left out: they are a seventh of what a browser would load.
+refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 _IMPORT = re.compile(r'^import (?:(\{ \w+(?:, \w+)* \}) from )?"\./([a-z]+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|class|function\*?) (\w+))", re.MULTILINE)
-_COMMENT = re.compile(r"^ *(?:/\*\*.*?\*/|//.*?$)\n", re.MULTILINE | re.DOTALL)  # on lines of its own
 _OTHER = re.compile(r"^(?:import|export)\b|\bimport\(|^await\b", re.MULTILINE)
 
 
@@ -42,7 +41,6 @@ def bundled(modules: Mapping[str, str], entry: str) -> str:
 def _called(name: str, text: str) -> str:
     exported = _EXPORT.findall(text)
     body = _EXPORT.sub("", _IMPORT.sub(lambda found: f"const {found[1]} = ${found[2]};" if found[1] else "", text))
-    body = _COMMENT.sub("", body)
     if (other := _OTHER.search(body)) is not None:
         raise ValueError(f"{name}.js: {body[other.start() :].partition(chr(10))[0]}: this cannot be put into one file")
     return f"const ${name} = (() => {{\n{body}\nreturn {{ {', '.join(exported)} }};\n}})();\n"

@@ -1,8 +1,8 @@
 """The files of the page: modules and styles of the package, and the HTML page.
 
 The set of files is fixed, so that the path of a request never becomes a path of the file system. All modules form one
-file, and all styles another one. The page names them below ``static/VERSION/``, which a browser may cache for ever: a
-page that is opened again asks for itself alone.
+file, without comments and indentation, and all styles another one. The page names them below ``static/VERSION/``, which
+a browser may cache for ever: a page that is opened again asks for itself alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from importlib import resources
 from typing import NamedTuple
 
+from rjsmin import jsmin
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -48,7 +49,7 @@ def files() -> dict[str, File]:
     }
     modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
     styles = b"".join(found[name].data for name in STYLES)
-    for name, data in ((PAGE, bundled(modules, "app").encode()), (STYLE, styles)):
+    for name, data in ((PAGE, jsmin(bundled(modules, "app")).encode()), (STYLE, styles)):
         found[name] = _made(name, data)
     version = _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
     return found | {INDEX: _made(INDEX, found[INDEX].data.replace(b"/static/", f"/static/{version}/".encode()))}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from flarelog.viewers.web.bundle import bundled
-from flarelog.viewers.web.files import PAGE, files
+from flarelog.viewers.web.files import PAGE, STYLE, files
 from tests.rows import together
 
 MODULES = {
@@ -32,12 +34,6 @@ def test_a_module_stands_behind_those_that_it_imports_and_returns_what_it_export
     assert text.count("const two = 2;") == 1
 
 
-def test_comments_on_lines_of_their_own_are_left_out() -> None:
-    text = bundled({"app": '/** One.\n * import two\n */\nsay("/** kept */"); // kept\n  // three\nsay(4);\n'}, "app")
-    assert 'say("/** kept */"); // kept\nsay(4);\n' in text
-    assert not {"One", "import", "three"} & set(text.replace(".", " ").split())
-
-
 @together(
     "line",
     [
@@ -62,4 +58,10 @@ def test_what_cannot_be_put_into_one_file_is_refused(line: str) -> None:
 def test_every_module_of_the_page_is_in_its_file_once() -> None:
     text = files()[PAGE].data.decode()
     names = {name.removesuffix(".js") for name in files() if name.endswith(".js")} - {"page"}
-    assert {name: text.count(f"const ${name} = (() => {{") for name in names} == dict.fromkeys(names, 1)
+    assert {name: text.count(f"const ${name}=(()=>{{") for name in names} == dict.fromkeys(names, 1)
+
+
+def test_a_browser_loads_60_kilobytes_at_most_and_no_comment() -> None:
+    loaded = [files()[name].data for name in ("index.html", "icon.svg", PAGE, STYLE)]
+    assert sum(len(gzip.compress(data)) for data in loaded) <= 60_000
+    assert b"/** " not in loaded[2]

@@ -1,9 +1,11 @@
 /**
- * The part of an address after "#": the marked bytes, and the search. A browser sends it to no server, so that no access
+ * The part of an address after "#": the marked bytes, the search and the settings. A browser sends it to no server, so that no access
  * log has what somebody searched for.
  */
 
-const NAMES = ["bytes", "find", "in", "regex", "case", "only"];
+import { SETTINGS, allowed, unusual } from "./settings.js";
+
+const NAMES = ["bytes", "find", "in", "regex", "case", "only", ...SETTINGS];
 
 /** `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it is none of the page's own. */
 export function parsed(hash) {
@@ -12,17 +14,18 @@ export function parsed(hash) {
   const bytes = found && found[0] < found[1] && Number.isSafeInteger(found[1]) ? found : null;
   const text = given.get("find");
   const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only") } : null;
-  const strange = [...given.keys()].some((name) => !NAMES.includes(name)) || (given.has("bytes") && !bytes);
+  const strange = [...given.keys()].some((name) => !NAMES.includes(name)) || (given.has("bytes") && !bytes) || SETTINGS.some((name) => given.has(name) && !allowed(name, given.get(name)));
   return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };
 }
 
-/** The "#" part for *bytes* and a search; empty without both. */
+/** The "#" part for *bytes*, a search and the settings; empty without any. */
 export function fragment(bytes, find) {
   const parts = bytes ? [`bytes=${bytes[0]}-${bytes[1]}`] : [];
   if (find) {
     const { text, regex, exact, scope, only } = find;
     parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: 1 }), ...(exact && { case: 1 }), ...(only && { only: 1 }) })));
   }
+  if (unusual().length) parts.push(String(new URLSearchParams(unusual())));
   return parts.length ? `#${parts.join("&")}` : "";
 }
 

@@ -7,6 +7,7 @@ import { LogPage } from "./log.js";
 import { login } from "./login.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
+import { adopt } from "./settings.js";
 import { called } from "./words.js";
 
 const crumbs = h("nav", { class: "crumbs", "aria-label": "Where this is" });
@@ -71,6 +72,7 @@ function merged(parameters) {
 /** Shows the page that *url* names. */
 function show(url) {
   const { run, site, log } = named(url);
+  adopt(url.hash);
   document.querySelector("dialog.card")?.close();
   let page;
   if (!run) {

@@ -15,6 +15,7 @@ import { Endless } from "./matching.js";
 import "./minimap.js";
 import { link } from "./permalink.js";
 import { nextError, searchOf } from "./search.js";
+import { set, setting } from "./settings.js";
 import { Merged, OneLog } from "./source.js";
 import { bytes, called, clock, count, several } from "./words.js";
 
@@ -115,11 +116,7 @@ export class LogPage extends Choosing {
     }, { signal });
     this.search.addEventListener("go", ({ detail }) => this.show(detail), { signal });
     document.addEventListener("copy", (this.oncopy = (event) => this.copied(event)));
-    try {
-      this.classList.toggle("times", localStorage.getItem("times") === "on");
-    } catch {
-      // a browser may refuse to store it
-    }
+    this.classList.toggle("times", setting("times") === "on");
   }
 
   keys() {
@@ -273,11 +270,7 @@ export class LogPage extends Choosing {
 
   times() {
     const on = this.classList.toggle("times");
-    try {
-      localStorage.setItem("times", on ? "on" : "off");
-    } catch {
-      // a browser may refuse to store it
-    }
+    set("times", on ? "on" : "off");
     if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
   }
 }
