@@ -13,7 +13,7 @@ from tests.rows import rows, together
 BAR = b"".join(b"\rEpoch 1: %d%%|####| loss=0.3" % n for n in range(100)) + b"\n"
 
 
-@rows(tuple(piece for piece in PIECES if not any(map(str.isdigit, piece))))
+@rows(tuple(piece for piece in PIECES if not any(map(str.isdigit, piece)) and piece != " line "))
 def test_no_line_with_a_piece_is_clean(piece: str) -> None:
     assert not is_clean(b"step 1\nan " + piece.encode() + b"\n")
 
@@ -29,6 +29,11 @@ def test_a_level_of_digits_is_seen_in_lines_that_differ_in_digits_alone() -> Non
             assert not is_clean(letter + month + b"21 08:12:13.123456 1 a.go:1] a\n")
     coded = {piece for piece in PIECES if any(map(str.isdigit, piece))}
     assert coded == {"E0", "E1", "F0", "F1", 'vel":5', 'vel":6'}, "is_clean does not know another one"
+
+
+def test_a_counted_line_is_clean_and_perls_words_for_the_place_of_a_failure_are_not() -> None:
+    assert is_clean(b"INFO - line 000017 of site\n" * 3)
+    assert not is_clean(b"Died at job.pl line 17.\n")
 
 
 def test_a_literal_with_a_digit_is_seen_behind_a_line_of_its_shape_without_it() -> None:
