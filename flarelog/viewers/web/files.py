@@ -13,12 +13,12 @@ import re
 from importlib import resources
 from typing import NamedTuple
 
-from rjsmin import jsmin
 from starlette.requests import Request
 from starlette.responses import Response
 
 from flarelog.viewers.web.asking import sentence
 from flarelog.viewers.web.bundle import bundled
+from flarelog.viewers.web.minify import minified
 
 INDEX = "index.html"
 PAGE, STYLE = "page.js", "page.css"  # all modules, and all styles
@@ -49,7 +49,7 @@ def files() -> dict[str, File]:
     }
     modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
     styles = b"".join(found[name].data for name in STYLES)
-    for name, data in ((PAGE, jsmin(bundled(modules, "app")).encode()), (STYLE, styles)):
+    for name, data in ((PAGE, minified(bundled(modules, "app")).encode()), (STYLE, styles)):
         found[name] = _made(name, data)
     version = _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
     return found | {INDEX: _made(INDEX, found[INDEX].data.replace(b"/static/", f"/static/{version}/".encode()))}
