@@ -558,6 +558,7 @@ class RunInfo:
     unended: int = 0  # commands whose logs have ended without a record of the command's end
     unseen: int = 0  # generations whose end was not seen, and logs that lack bytes without a gap
     job: str = ""  # the name of its job, which other runs may have too; empty: unknown
+    lost: int = 0  # bytes of its gaps whose length is known
 
     @classmethod
     def of(cls, run: str, state: str, infos: Sequence[StreamInfo]) -> RunInfo:
@@ -604,7 +605,7 @@ class RunInfo:
         return changed(self, **both, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
-_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended", "unseen")
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended", "unseen", "lost")
 
 
 @frozen

@@ -137,6 +137,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "sealed": info.sealed,
         "bytes": info.size,
         "gaps": info.gaps,
+        "lost": info.lost,
         "unseen": info.unseen,
         "failed": info.failed,
         "unended": info.unended,

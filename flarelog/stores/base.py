@@ -513,6 +513,7 @@ class _Total:
         counts["size"] += info.committed
         found = completeness(info)
         counts["gaps"] += len(found.gaps)
+        counts["lost"] += sum(found.gaps)
         counts["unseen"] += found.doubts
         counts["failed"] += self._commands.add(info)
         if not self._job:  # the name stands before the first generation

@@ -162,8 +162,10 @@ def test_reading_and_listing_there_and_back() -> None:
     timed = StreamInfo(STREAM, 0, 0, 0, True, (Ended(0, 0, "rotated", clock=5, at=BIG),), begun=1, grown=BIG, ended=3)
     ((again, _),) = [decode_info(encode_info(part)) for part in parts_of(timed)]
     assert (again.begun, again.grown, again.ended, again.marks[0].clock, again.marks[0].at) == (1, BIG, 3, 5, BIG)
-    run = RunInfo("run-1", "ending", 1, 2, 3, 4, BIG, 6, 7, BIG, job="mnist, 50%")
+    run = RunInfo("run-1", "ending", 1, 2, 3, 4, BIG, 6, 7, BIG, job="mnist, 50%", lost=9)
     assert decode_run_info(encode_run_info(run)) == run
+    endless = decode_run_info(encode_run_info(RunInfo("run-1", lost=3 << 63)))
+    assert endless.lost == BIG  # the sum of what peers tell
     assert decode_list_runs(encode_list_runs("run-1")) == "run-1"
     many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)
     parts = list(parts_of(many))

@@ -25,11 +25,11 @@ def decode_list_runs(raw: bytes) -> str:
     return text_of(parse(pb.ListRunsRequest, raw).run)
 
 
-_TOTALS = ("sites", "streams", "open", "sealed", "gaps", "failed", "unstored", "unended", "unseen")
+_TOTALS = ("sites", "streams", "open", "sealed", "gaps", "failed", "unstored", "unended", "unseen", "lost")
 
 
 def encode_run_info(info: RunInfo) -> bytes:
-    totals = {name: getattr(info, name) for name in _TOTALS}
+    totals = {name: min(getattr(info, name), MAX_OFFSET) for name in _TOTALS}  # a peer tells how long its gaps are
     times = {"begun_ms": info.begun, "grown_ms": info.grown}
     return pb.RunInfo(
         run=info.run, state=info.state, bytes=info.size, job=info.job, **totals, **times
