@@ -28,11 +28,17 @@ SERVERS = ("*server*", "*superlink*")  # sites whose logs tell of rounds, if the
 SIEVE = Sieve((b"[ROUND ", b"Round ", b"got result from client "), False, 0, 0)
 """The sieve that leaves out nearly all other lines."""
 
-_BEGAN = re.compile(r"\[ROUND (\d{1,9})(?:/\d{1,9})?\]|\bRound (\d{1,9}) started\.")
+_BEGAN = re.compile(r"\[ROUND (\d{1,9})(?:/(\d{1,9}))?\]|\bRound (\d{1,9}) started\.")
 _ENDED = re.compile(r"\bRound (\d{1,9}) finished\b")
 _RESULT = re.compile(r"\bgot result from client ([A-Za-z0-9._-]{1,128}) for task\b")
 
 _MILLISECOND = SECOND // 1000
+
+
+def round_in(text: str) -> tuple[int, int] | None:
+    """The round that begins with the line *text*, and of how many it is, 0 where that is unknown; None: none begins."""
+    found = _BEGAN.search(text)
+    return None if found is None else (int(found[1] or found[3]), int(found[2] or 0))
 
 
 @frozen
@@ -59,9 +65,8 @@ class Rounds:
     def feed(self, lines: Iterable[Line]) -> None:
         for line in lines:
             text = plain(line.text[:LOOKED])
-            began = _BEGAN.search(text)
-            if began is not None:
-                self._began(int(began[1] or began[2]), line)
+            if (began := round_in(text)) is not None:
+                self._began(began[0], line)
             elif not self._found or self._found[-1].end:
                 continue
             elif (ended := _ENDED.search(text)) is not None:
