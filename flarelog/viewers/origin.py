@@ -261,6 +261,19 @@ class StoreOrigin:
     async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
         return None  # viewers search a store themselves, because no receiver need run
 
+    async def kept(self, run: str) -> list[FoundIn]:
+        """The findings in *run* that a receiver has kept; it may have missed later bytes."""
+        from flarelog.receiver.findings import understood
+        from flarelog.stores.base import FINDINGS
+        from flarelog.wire.codec.findings import FoundIn
+
+        found = []
+        for site in await self._store.sites(run):
+            raw = await self._store.note(FINDINGS, run, site)
+            for log, each in (understood(run, site, raw) if raw else {}).items():
+                found.append(FoundIn(StreamId(run, site, log), each.seen, each.more, "", each.findings))
+        return found
+
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:

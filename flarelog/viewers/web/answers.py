@@ -24,10 +24,12 @@ from flarelog.viewers.lanes import BUCKETS as MOST_BUCKETS
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web import files, overview
 from flarelog.viewers.web.asking import Refused, answer, as_json, offset, stream
+from flarelog.viewers.web.glances import Glances
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.lately import Lately
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.origins import Rights
+from flarelog.viewers.web.runs import Chosen, Removed, Wanted, chosen, runs_record, wanted_of
 from flarelog.viewers.web.trouble import Troubles
 from flarelog.viewers.web.windows import info_of
 
@@ -181,20 +183,37 @@ class Answers:
         self.lists = Lists()
         self._troubles, self._lasts = Troubles(), Lasts()
         self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
+        self._listed, self._removed, self._glances = Lately[list[RunInfo]](FRESH), Removed(), Glances()
         self._states = Lately[RunState](ASKED, share=0, waits=True)  # that no answer comes is the answer
 
     async def close(self) -> None:
         await self._troubles.close()
         await self._lasts.close()
-        for kept in (self.lists, self._runs, self._lanes, self._machines, self._states):
+        await self._glances.close()
+        for kept in (self.lists, self._listed, self._runs, self._lanes, self._machines, self._states):
             await kept.close()
 
     async def runs(self, request: Request) -> Response:
-        session = request.state.session
-        infos = await self.lists.runs(session.of)
-        record = overview.runs_record(infos, live=session.of.origin.live, now=_now())
-        # The receiver does not list the runs that a token may not see.
-        return answer(record | {"some": self._logins.some or session.who == "token"})
+        """A page of the list of runs. Raises Refused, CannotConnect."""
+        session, wanted = request.state.session, wanted_of(request.query_params)
+        rights = session.of
+        infos = await self._listed.of(rights.key, (), partial(self.lists.runs, rights))
+        if infos:  # a list outlives its receiver
+            await self._states.of((rights.key, infos[0].run), (), partial(rights.origin.state, infos[0].run))
+        found = self._chosen(rights, infos, wanted)
+        looking = await self._glances.look(rights, found.every, len(found.shown))
+        record = runs_record(self._chosen(rights, infos, wanted), now=_now())
+        more = {
+            "gone": self._removed.of(rights.key, (info.run for info in infos), time.monotonic()),
+            "looking": looking,
+            # The receiver does not list the runs that a token may not see.
+            "some": self._logins.some or session.who == "token",
+        }
+        return answer(record | more)
+
+    def _chosen(self, rights: Rights, infos: Sequence[RunInfo], wanted: Wanted) -> Chosen:
+        glances, all_known = self._glances.known(rights, infos)
+        return chosen(infos, wanted, glances, live=rights.origin.live, all_known=all_known)
 
     async def page(self, request: Request) -> Response:
         """The page. For a run it starts the listing that the page's code will ask for."""

@@ -19,41 +19,7 @@ from flarelog.text import legible
 from flarelog.viewers import health
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.last import Last
-from flarelog.viewers.standings import WORST, Stands, of_site
-
-
-def standing_of_run(info: RunInfo, *, live: bool) -> str:
-    """The page's word for a run. *live*: it is known which logs are open."""
-    if info.failed:
-        return Stands.FAILED
-    if info.has_losses or info.unstored:
-        return Stands.GAP if info.gaps else Stands.UNSEEN if info.unseen else Stands.UNSTORED
-    state = info.standing(live=live)
-    if state in ("sealed", "ended"):
-        return Stands.COMPLETE if info.sealed == info.streams else Stands.CLOSED
-    return Stands.LIVE if state == "running" else Stands.OPEN
-
-
-def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, Any]:
-    """All runs, the latest first."""
-    return {
-        "runs": [
-            {
-                "run": info.run,
-                "state": info.standing(live=live),
-                "standing": standing_of_run(info, live=live),
-                "grown": info.grown or None,
-                "sites": info.sites,
-                "logs": info.streams,
-                "bytes": info.size,
-                "gaps": info.gaps,
-                "unseen": info.unseen,
-                "unstored": info.unstored,
-            }
-            for info in sorted(found, key=lambda info: (info.begun, info.run), reverse=True)
-        ],
-        "now": now,
-    }
+from flarelog.viewers.standings import WORST, of_site
 
 
 def run_record(

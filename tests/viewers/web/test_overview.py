@@ -9,7 +9,8 @@ from flarelog.model import OTHERS, Health, RunInfo, State, StreamId, StreamInfo,
 from flarelog.records import ordered
 from flarelog.stores.moments import HEALTH, Moment
 from flarelog.viewers.standings import summary
-from flarelog.viewers.web.overview import machines_record, run_record, runs_record
+from flarelog.viewers.web.overview import machines_record, run_record
+from flarelog.viewers.web.runs import Wanted, chosen
 from tests.rows import together
 
 GIB = 1 << 30
@@ -50,8 +51,8 @@ def test_a_run_has_one_word_for_its_state_on_both_pages(live: bool, state: RunSt
         for n in range(2)
     ]
     listed = RunInfo("run-1", state.value, streams=2, open=linked if live else 0, sealed=sealed)
-    (of_all,) = runs_record([listed], live=live, now=0)["runs"]
-    assert run_record("run-1", state, infos, {}, live=live)["state"] == of_all["state"]
+    (of_all,) = chosen([listed], Wanted(), {}, live=live).shown
+    assert run_record("run-1", state, infos, {}, live=live)["state"] == of_all.state
 
 
 @together("about", ["a.log", "a b.log", "d/", "*", ""])
@@ -115,5 +116,5 @@ def test_a_log_of_which_nothing_is_stored_is_said_on_both_pages() -> None:
         {"log": "c.log", "committed": 0, "standing": "not stored", "words": f"not stored: {why}"}
     ]
     listed = RunInfo("run-1", "", sites=1, streams=1, sealed=1, unstored=1)
-    (of_all,) = runs_record([listed], live=True, now=0)["runs"]
-    assert (of_all["state"], of_all["unstored"]) == (record["state"], 1) == ("idle", 1)
+    (of_all,) = chosen([listed], Wanted(), {}, live=True).shown
+    assert (of_all.state, of_all.info.unstored) == (record["state"], 1) == ("idle", 1)
