@@ -130,6 +130,7 @@ class Chosen(NamedTuple):
     total: int
     going: int  # of all runs
     troubled: int
+    all_known: bool
 
     @property
     def shown(self) -> Sequence[Row]:
@@ -146,15 +147,15 @@ class Chosen(NamedTuple):
 def chosen(infos: Iterable[RunInfo], wanted: Wanted, glances: Glances, *, live: bool, all_known: bool = True) -> Chosen:
     """The runs of *infos* that *wanted* names. *all_known*: *glances* has all of *infos*."""
     rows = [_row(info, glances.get(info.run), live=live, all_known=all_known) for info in infos]
-    rows.sort(key=lambda row: (row.info.begun, row.info.run), reverse=True)
-    rows.sort(key=lambda row: row.rank)
+    rows.sort(key=lambda row: natural(row.info.run), reverse=True)
+    rows.sort(key=lambda row: (*row.rank, -row.info.begun))
     counts = len(rows), sum(row.going for row in rows), sum(row.troubled for row in rows)
     key, largest = COLUMNS[wanted.sort]
     found, others = list[Row](), list[Row]()
     for row in rows:
         (found if _ONLY[wanted.only](row) and _has(row, wanted.find) else others).append(row)
     found.sort(key=key, reverse=largest != wanted.turned)
-    return Chosen(found, max(1, min(wanted.page, -(-len(found) // PAGE))), others, *counts)
+    return Chosen(found, max(1, min(wanted.page, -(-len(found) // PAGE))), others, *counts, all_known)
 
 
 def _has(row: Row, find: str) -> bool:
@@ -171,6 +172,7 @@ def runs_record(found: Chosen, *, now: int) -> dict[str, Any]:
         "total": found.total,
         "going": found.going,
         "bad": found.troubled,
+        "partly": not found.all_known,
         "now": now,
     }
 

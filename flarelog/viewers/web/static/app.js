@@ -77,7 +77,7 @@ function show(url) {
   let page;
   if (!run) {
     way();
-    page = new RunsPage();
+    page = new RunsPage().begin(url.search);
   } else if (log) {
     way([called({ log: run }), path(run)], [`${site}/${called({ log })}`]);
     page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });

@@ -1,10 +1,20 @@
-/** All runs: their states, sites, sizes, and missing parts. Asked for every two seconds while the tab is visible. */
+/**
+ * All runs: their states, first errors, missing parts, progress and sizes, a page at a time. The server chooses and sorts
+ * them; it is asked every two seconds while the tab is visible.
+ */
 
 import { Refused, answers, ask, path, waited } from "./api.js";
 import { arrange, differs, h, icon, say } from "./dom.js";
-import { bytes, called, lasting, moment, several } from "./words.js";
+import { meter } from "./paint.js";
+import { bytes, called, count, lasting, moment, several } from "./words.js";
 
 const EVERY = 2000;
+const SOON = 300; // ms until what the server was still looking at is asked for again
+const PAGE = 100; // runs, as the server cuts the list
+const USUAL = "state"; // the column by which the list is sorted at first
+// The columns, and what the server calls them; true: the first press sorts upwards.
+const COLUMNS = [["Run", "run", true], ["State", "state", true], ["First error", "error", true], ["Missing", "missing"], ["Progress", "progress"], ["Sites", "sites"], ["Bytes", "bytes"], ["Last byte", "last"]];
+const STANDINGS = { "": "All runs", going: "Running", bad: "In trouble", over: "Ended" };
 const LATE = 2500; // ms without an answer after which the page says so
 
 /**
@@ -53,11 +63,12 @@ export function silence(place, who) {
   if (place.hidden) trouble(place, new Refused(0, `${who} does not answer`));
 }
 
-/** Shows *error* in *place*, which is hidden when *error* is null. What does not exist leads on to *href*, if given. */
+/** Shows *error* in *place*, which is hidden when *error* is null. What does not exist, or no address may be, leads
+ * on to *href*, if given. */
 export function trouble(place, error, href = null, name = "") {
   if (error && !(error instanceof Refused)) throw error;
   place.hidden = !error;
-  if (error) tells(place, `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, "."), error.status === 404 && href, name);
+  if (error) tells(place, `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, "."), [400, 404].includes(error.status) && href, name);
 }
 
 /** Shows *sentence* in *place*, with a link to *href*, if that is given; a screen reader notices what is shown again. */
@@ -80,34 +91,81 @@ function nothing(some) {
 }
 
 export class RunsPage extends HTMLElement {
+  /** *search*: the part of the address that says which runs are wanted, and in which order. */
+  begin(search) {
+    this.wanted = new URLSearchParams(search);
+    return this;
+  }
+
   connectedCallback() {
     this.rows = new Map();
+    this.seen = new Set(); // the runs that were on the screen: of these alone it is said that they were removed
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+    this.sum = h("p", { class: "sum", role: "status" });
+    this.filter = h("input", { type: "search", "aria-label": "Show runs that contain", placeholder: "Run, job or error", value: this.wanted.get("find"), on: { input: () => this.want({ find: this.filter.value }) } });
+    this.only = h("select", { "aria-label": "Standing", on: { change: () => this.want({ only: this.only.value }) } }, ...Object.entries(STANDINGS).map(([value, name]) => h("option", { value, selected: value === this.wanted.get("only") }, name)));
+    this.heads = COLUMNS.map(([name, key]) => h("span", { role: "columnheader", class: key }, h("button", { type: "button", class: "quiet", on: { click: () => this.sort(key) } }, name)));
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
-    const names = ["Run", "State", "Sites", "Logs", "Bytes", "Missing", "Last byte"];
+    this.pages = [this.pager(), this.pager()];
     this.append(
-      h("h1", {}, "Runs"), this.trouble,
+      h("div", { class: "title" }, h("h1", {}, "Runs"), this.sum), this.trouble,
+      h("div", { class: "tools" }, this.filter, this.only, h("span", { class: "spring" }), this.pages[0]),
       h("div", { class: "table runs", role: "table", "aria-label": "Runs" },
-        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
-      this.empty,
+        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...this.heads)), this.body),
+      this.empty, h("div", { class: "tools" }, this.pages[1]),
     );
     this.stop = again(() => this.look(), EVERY, (who) => this.late(who));
   }
 
   disconnectedCallback() {
     this.stop();
+    clearTimeout(this.soon);
+  }
+
+  pager() {
+    const turn = (by, name) => h("button", { type: "button", on: { click: () => { this.want({ page: this.record.page + by }); this.scrollIntoView(); } } }, name);
+    const nav = h("nav", { class: "pages", "aria-label": "Pages", hidden: true });
+    nav.append((nav.before = turn(-1, "Previous")), (nav.text = h("span")), (nav.behind = turn(1, "Next")));
+    return nav;
+  }
+
+  /** Asks for other runs: *changes* to what is wanted, which begins at its first page. */
+  want(changes) {
+    this.put({ page: "", ...changes });
+    this.look();
+  }
+
+  /** Puts *changes* to what is wanted into the address, so that a colleague sees the same. */
+  put(changes) {
+    for (const [name, value] of Object.entries(changes)) value ? this.wanted.set(name, value) : this.wanted.delete(name);
+    const text = String(this.wanted);
+    history.replaceState(history.state, "", `/${text && "?"}${text}${location.hash}`);
+  }
+
+  sort(key) {
+    const turned = (this.wanted.get("sort") || USUAL) === key;
+    this.want({ sort: turned ? `-${key}` : key === USUAL ? "" : key });
   }
 
   async look() {
+    const wanted = String(this.wanted);
     try {
-      this.record = await waited(ask("/api/runs"), () => this.record || shows(this.empty, "Waiting for the runs \u2026"));
+      const record = await waited(ask(`/api/runs?${wanted}`), () => this.record || shows(this.empty, "Waiting for the runs \u2026"));
+      if (wanted !== String(this.wanted)) return; // what is wanted has changed meanwhile
+      this.record = record;
+      clearTimeout(this.soon);
+      if (record.looking && this.isConnected) this.soon = setTimeout(() => this.look(), SOON);
       trouble(this.trouble, null);
       this.draw(false);
     } catch (error) {
-      if (!this.record) this.empty.hidden = true;
+      if (error.status === 400) this.record = null; // somebody typed the address
+      if (!this.record) {
+        this.empty.hidden = true;
+        arrange(this.body, []);
+      }
       this.draw(true);
-      trouble(this.trouble, error);
+      trouble(this.trouble, error, "/", "All runs");
     }
   }
 
@@ -119,40 +177,67 @@ export class RunsPage extends HTMLElement {
   /** *away*: nothing is known of now. */
   draw(away) {
     if (!this.record) return;
-    const { runs, now, some } = this.record;
-    if (!runs.length && !this.empty.firstElementChild) this.empty.replaceChildren(...nothing(some));
+    const { runs, now, page, matching, total, going, bad, partly, gone } = this.record;
+    if (page !== (Number(this.wanted.get("page")) || 1)) this.put({ page: page > 1 && page });
+    const lost = gone.filter((run) => this.seen.has(run)).map((run) => called({ log: run }));
+    const more = lost.length > 3 ? " and others" : "";
+    const removed = lost.length ? `. ${lost.length > 1 ? "Runs" : "Run"} ${lost.slice(0, 3).join(", ")}${more} ${lost.length > 1 ? "were" : "was"} removed.` : "";
+    const running = away ? "" : ` ${count(going)} running,`;
+    say(this.sum, total ? `${several(total, "run")}:${running} ${count(bad)}${partly ? "+" : ""} in trouble${removed}` : removed.slice(2));
     this.empty.hidden = runs.length > 0;
-    const kept = new Map();
-    for (const each of runs.slice(0, 1000)) {
-      const run = away ? { ...each, state: past(each.state), standing: past(each.standing) } : each;
-      const text = JSON.stringify(run);
-      const row = this.rows.get(run.run);
-      kept.set(run.run, row?.text === text && run.grown === null ? row : this.row(run, now, text));
+    if (this.record.total && !runs.length) this.none(total);
+    else if (!runs.length && !this.empty.querySelector("code, span")) this.empty.replaceChildren(...nothing(this.record.some));
+    const sorted = this.wanted.get("sort") || USUAL;
+    this.heads.forEach((head, at) => {
+      const [, key, upwards] = COLUMNS[at];
+      if (sorted.replace(/^-/, "") === key) head.setAttribute("aria-sort", Boolean(upwards) === (sorted === key) ? "ascending" : "descending");
+      else head.removeAttribute("aria-sort");
+    });
+    for (const nav of this.pages) {
+      nav.hidden = matching <= PAGE;
+      nav.before.disabled = page < 2;
+      nav.behind.disabled = page * PAGE >= matching;
+      say(nav.text, `${count((page - 1) * PAGE + 1)}\u2013${count(Math.min(page * PAGE, matching))} of ${count(matching)}`);
     }
-    this.rows = kept;
-    arrange(this.body, [...kept.values()]);
+    this.rows = new Map(runs.map((each) => [each.run, this.row(away ? { ...each, state: past(each.state), standing: past(each.standing) } : each, now)]));
+    arrange(this.body, [...this.rows.values()]);
   }
 
-  row(run, now, text) {
-    const old = this.rows.get(run.run);
-    const node = old ?? h("div", { class: "line", role: "row" });
-    if (!old) {
-      node.link = h("a", { href: path(run.run) }, h("bdi", {}, called({ log: run.run })));
-      node.cells = Array.from({ length: 6 }, () => h("span", { role: "cell" }));
-      node.append(h("span", { role: "rowheader", class: "name" }, node.link), ...node.cells);
+  /** No run matches. */
+  none(total) {
+    const text = total > 1 ? `None of the ${count(total)} runs matches. ` : "The only run does not match. ";
+    if (this.empty.firstChild?.data !== text) this.empty.replaceChildren(text, h("button", { type: "button", on: { click: () => {
+      this.filter.value = this.only.value = "";
+      this.want({ find: "", only: "" });
+      this.filter.focus();
+    } } }, "Show all runs"));
+  }
+
+  row(run, now) {
+    const node = this.rows.get(run.run) ?? h("div", { class: "line", role: "row" });
+    if (!node.cells) {
+      node.cells = COLUMNS.slice(1).map(([, key]) => h("span", { role: "cell", class: key }));
+      node.append(h("span", { role: "rowheader", class: "name" }, h("a", { href: path(run.run) }, h("bdi", {}, called({ log: run.run })))), ...node.cells);
+      this.seen.add(run.run);
     }
-    node.text = text;
-    const [state, sites, logs, size, missing, grown] = node.cells;
-    if (differs(state, `${run.standing}${run.state}`)) state.replaceChildren(icon(run.standing), run.state);
-    state.className = "state";
-    say(sites, several(run.sites, "site"));
-    say(logs, several(run.logs, "log"));
+    const [state, error, missing, progress, sites, size, last] = node.cells;
+    const over = ["sealed", "ended"].includes(run.state);
+    const word = !run.failed ? run.state : over ? "failed" : `${run.state}, failed`;
+    if (differs(state, `${run.standing} ${word}`)) state.replaceChildren(icon(run.standing), word);
+    state.title = run.failed ? `${several(run.failed, "command")} failed` : "";
+    const found = run.error;
+    if (differs(error, JSON.stringify(found ?? null))) error.replaceChildren(...(found ? [icon("failed"), h("a", { href: `${path(run.run, found.site, found.log)}#bytes=${found.offset}-${found.end}`, title: `${found.site}/${called(found)}: ${found.text}` }, h("bdi", {}, found.text))] : []));
+    const [words = "", share = null] = run.progress ?? [];
+    if (differs(progress, `${words} ${share}`)) {
+      progress.title = words;
+      progress.replaceChildren(share === null ? "" : meter(share), words);
+    }
+    const gaps = run.gaps && several(run.gaps, "gap");
+    say(missing, [run.lost ? `${bytes(run.lost)} in ${gaps}` : gaps, run.unseen && several(run.unseen, "unseen end"), run.unstored && several(run.unstored, "log")].filter(Boolean).join(", "));
+    say(sites, `${several(run.sites, "site")}, ${several(run.logs, "log")}`);
     say(size, bytes(run.bytes));
-    const gone = [run.gaps && several(run.gaps, "gap"), run.unseen && several(run.unseen, "unseen end"), run.unstored && several(run.unstored, "log")].filter(Boolean);
-    say(missing, gone.join(", ") || "\u2013");
-    missing.className = gone.length ? "missing" : "none";
-    say(grown, run.grown ? `${lasting(now - run.grown)} ago` : "\u2013");
-    if (run.grown) grown.title = `${moment(run.grown)} UTC`;
+    say(last, run.grown ? `${lasting(now - run.grown)} ago` : "");
+    if (run.grown) last.title = `${moment(run.grown)} UTC`;
     return node;
   }
 }
