@@ -231,7 +231,7 @@ def test_logs_that_the_receiver_refused_are_told_of_a_run_and_in_the_list_of_run
         expect(told).to_contain_text("nothing is stored of 1 log: ")
         expect(told).to_contain_text("--max-site-logs")
         page = tab.open("/")
-        expect(page.get_by_role("row").nth(1).get_by_role("cell").nth(4)).to_have_text("1 log")
+        expect(page.get_by_role("row").nth(1).get_by_role("cell").nth(2)).to_have_text("1 log")
         tab.is_clean()
 
 
