@@ -574,6 +574,29 @@ def test_a_rank_is_offered_where_a_log_has_it_and_another_one_is_a_sentence(tab:
     tab.complaints.clear()  # the answers 400 and 404
 
 
+@pytest.mark.parametrize(
+    ("path", "says", "leads"),
+    [
+        ("/run/nowhere", "has no run nowhere. ", "/"),
+        ("/run/nowhere/kyoto/a.log", "has no run nowhere. ", "/"),
+        ("/run/nowhere?merged=time", "has no run nowhere. ", "/"),
+        ("/run/%zz", "the run's name has the part '%zz'", "/"),
+        ("/run/run-1/kyoto/a.log", "there is no log run-1/kyoto/a.log. ", "/run/run-1"),
+        ("/run/run-1/%E0%A4%A/a.log", "the site's name is ", "/run/run-1"),
+        ("/run/run-1//a.log", "the site's name is empty. ", "/run/run-1"),
+        ("/?only=all", "only is one of going, bad, over. ", "/"),
+        ("/?page=-1", "page is a whole number", "/"),
+    ],
+)
+def test_an_address_that_somebody_typed_says_what_is_wrong_and_leads_on(
+    tab: Tab, path: str, says: str, leads: str
+) -> None:
+    page = tab.open(path)
+    expect(page.get_by_role("alert")).to_contain_text(says)
+    expect(page.get_by_role("alert").get_by_role("link")).to_have_attribute("href", leads)
+    tab.complaints.clear()  # the answers 400 and 404
+
+
 def test_an_address_of_no_page_is_told_to_a_person_on_a_page(tab: Tab) -> None:
     page = tab.open("/nowhere")
     expect(page.get_by_text("There is no such address on this page.")).to_be_visible()
@@ -596,5 +619,5 @@ def test_a_run_that_was_removed_is_not_counted_any_more(browser: Browser, place:
         page.get_by_role("alert").get_by_role("link", name="All runs").click()
         expect(page.get_by_role("heading", name="Runs")).to_be_visible()
         page = tab.open("/run/run-1/kyoto/app.log")
-        expect(page.get_by_role("alert").get_by_role("link")).to_have_attribute("href", "/run/run-1")
+        expect(page.get_by_role("alert").get_by_role("link")).to_have_attribute("href", "/")
         tab.complaints.clear()  # the answers 404

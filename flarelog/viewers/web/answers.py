@@ -23,7 +23,7 @@ from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST_BUCKETS
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web import files, overview
-from flarelog.viewers.web.asking import Refused, answer, as_json, offset, stream
+from flarelog.viewers.web.asking import NoRun, Refused, answer, as_json, offset, stream
 from flarelog.viewers.web.glances import Glances
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.lately import Lately
@@ -166,7 +166,7 @@ class Lists:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
         if not every and state is RunState.UNKNOWN:
-            raise NotFound(f"{rights.origin.name} has no run {run}{', or not these sites of it' if sites else ''}")
+            raise NoRun(f"{rights.origin.name} has no run {run}{', or not these sites of it' if sites else ''}")
         stored = [info for info in every if not info.unstored]
         return Listed(stored, state, unstored=[info for info in every if info.unstored])
 

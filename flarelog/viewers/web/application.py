@@ -28,7 +28,7 @@ from flarelog.errors import (
 )
 from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
-from flarelog.viewers.web.asking import Refused, sentence
+from flarelog.viewers.web.asking import NoRun, Refused, sentence
 from flarelog.viewers.web.flows import Flows
 from flarelog.viewers.web.guarding import Guarded
 from flarelog.viewers.web.index import Indexes
@@ -133,6 +133,8 @@ def refused(error: Exception) -> Response:
     match error:
         case Refused():
             status = error.status
+        case NoRun():
+            return sentence(404, str(error), run=False)
         case NotFound():
             status = 404
         case NotAllowed():

@@ -24,13 +24,17 @@ class Refused(Exception):
         self.status = status
 
 
+class NoRun(NotFound):
+    """The run does not exist, or not any more: neither do its logs."""
+
+
 def as_json(what: Any) -> bytes:
     return json.dumps(what, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def sentence(status: int, text: str) -> Response:
+def sentence(status: int, text: str, **more: Any) -> Response:
     """The answer that a request is refused, or failed."""
-    return Response(as_json({"error": text}), status, media_type="application/json")
+    return Response(as_json({"error": text} | more), status, media_type="application/json")
 
 
 def answer(what: Any, headers: dict[str, str] | None = None) -> Response:

@@ -20,6 +20,7 @@ from flarelog.render.container import Renderer, may_be_records
 from flarelog.render.counting import BLOCK
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin, gathered
+from flarelog.viewers.web.asking import NoRun
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
 
@@ -35,10 +36,12 @@ HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
 
 
 async def info_of(origin: Origin, stream: StreamId) -> StreamInfo:
-    """The info of *stream* now. Raises NotFound, NotAllowed, CannotConnect."""
+    """The info of *stream* now. Raises NoRun, NotFound, NotAllowed, CannotConnect."""
     for info in await origin.streams(stream.run, (stream.site,)):
         if info.stream == stream:
             return info
+    if not await origin.infos(stream.run):
+        raise NoRun(f"{origin.name} has no run {stream.run}")
     raise NotFound(f"there is no log {stream}")
 
 

@@ -329,6 +329,19 @@ def test_a_run_is_told_of_the_sites_that_are_named(store: Path) -> None:
     played(store, play)
 
 
+def test_a_log_that_does_not_exist_and_a_run_that_does_not_are_told_apart(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for run, log, told in (("run-1", "b.log", {}), ("run-2", "app.log", {"run": False})):
+                answer = await client.post("/api/window", json={"stream": NAMED | {"run": run, "log": log}, "rows": 5})
+                assert answer.status_code == 404
+                assert {name: value for name, value in answer.json().items() if name != "error"} == told
+            answer = await client.get("/api/run", params={"run": "run-2"})
+            assert (answer.status_code, answer.json()["run"]) == (404, False)
+
+    played(store, play)
+
+
 def test_who_looked_at_a_log_gets_nothing_of_another_one_that_has_its_name_now(store: Path) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with logged_in(made, key) as client:

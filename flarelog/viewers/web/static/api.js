@@ -9,10 +9,14 @@ const SLICE = 10; // ms of work between two frames
 const PATIENCE = 1000; // ms
 
 export class Refused extends Error {
-  /** @param {number} status 0: no answer */
-  constructor(status, message) {
+  /**
+   * @param {number} status 0: no answer
+   * @param {boolean} run whether there may be such a run
+   */
+  constructor(status, message, run = true) {
     super(message);
     this.status = status;
+    this.run = run;
   }
 }
 
@@ -76,13 +80,8 @@ export async function answered(where, body, { signal, headers, login = true, cam
       await session.ask();
       continue;
     }
-    let sentence = `flarelog web answered with status ${response.status}`;
-    try {
-      sentence = (await response.json()).error ?? sentence;
-    } catch {
-      // a proxy's page is no JSON
-    }
-    throw new Refused(response.status, sentence);
+    const said = await response.json().catch(() => ({})); // a proxy's page is no JSON
+    throw new Refused(response.status, said.error ?? `flarelog web answered with status ${response.status}`, said.run);
   }
 }
 

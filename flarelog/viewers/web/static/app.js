@@ -42,9 +42,18 @@ async function leave() {
   location.assign("/");
 }
 
+/** *part* of an address; as it is where somebody typed what cannot be decoded: the server says what is wrong with it. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** The run, the site and the log that *url* names. */
 function named(url) {
-  const parts = url.pathname.split("/").slice(1).map(decodeURIComponent);
+  const parts = url.pathname.split("/").slice(1).map(decoded);
   if (parts[0] !== "run" || !parts[1]) return {};
   return { run: parts[1], site: parts[2], log: parts.slice(3).join("/") };
 }

@@ -6,7 +6,7 @@
 import { Refused, path, waited } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
-import { tells } from "./runs.js";
+import { ASTRAY, tells } from "./runs.js";
 import { Tail } from "./tail.js";
 import { apart, called, count, moment, several, short } from "./words.js";
 
@@ -395,7 +395,7 @@ export class Moving extends HTMLElement {
     clearTimeout(this.hiding);
     if (shown) {
       this.trouble.hidden = false;
-      tells(this.trouble, /[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`, shown.status === 404 && path(this.run), "The logs of this run");
+      tells(this.trouble, /[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`, ASTRAY.includes(shown.status) && (shown.run ? path(this.run) : "/"), shown.run ? "The logs of this run" : "All runs");
     } else this.hiding = setTimeout(() => (this.trouble.hidden = true), CALM);
     if (error) history.replaceState({ ...history.state, place: null }, ""); // the place may be in a log that is gone
     if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);

@@ -63,12 +63,14 @@ export function silence(place, who) {
   if (place.hidden) trouble(place, new Refused(0, `${who} does not answer`));
 }
 
-/** Shows *error* in *place*, which is hidden when *error* is null. What does not exist, or no address may be, leads
- * on to *href*, if given. */
+/** The statuses of what does not exist, and of an address that somebody typed: another page may help. */
+export const ASTRAY = [400, 404];
+
+/** Shows *error* in *place*, which is hidden when *error* is null. An error of ASTRAY leads on to *href*, if given. */
 export function trouble(place, error, href = null, name = "") {
   if (error && !(error instanceof Refused)) throw error;
   place.hidden = !error;
-  if (error) tells(place, `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, "."), [400, 404].includes(error.status) && href, name);
+  if (error) tells(place, `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, "."), ASTRAY.includes(error.status) && href, name);
 }
 
 /** Shows *sentence* in *place*, with a link to *href*, if that is given; a screen reader notices what is shown again. */
