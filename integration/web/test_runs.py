@@ -28,7 +28,7 @@ def test_of_many_runs_those_in_trouble_come_first_and_the_address_has_what_was_c
     with tab_of(browser, Web(place, "--store", str(root))) as tab:
         page = tab.open("/")
         rows, pages = page.get_by_role("row"), page.get_by_role("navigation", name="Pages").first
-        expect(page.get_by_role("status")).to_have_text("122 runs: 0 running, 1 in trouble")
+        expect(page.get_by_role("status")).to_have_text("122 runs: 0 running, 1 in trouble.")
         expect(rows.nth(1).get_by_role("rowheader")).to_have_text("oom")
         expect(pages).to_contain_text("1\u2013100 of 122")
         pages.get_by_role("button", name="Next").click()
@@ -50,10 +50,10 @@ def test_of_many_runs_those_in_trouble_come_first_and_the_address_has_what_was_c
         expect(other.get_by_role("searchbox")).to_have_value("run-11")
         other.close()
         shutil.rmtree(root / "run-11")
-        expect(page.get_by_role("status")).to_contain_text("Run run-11 was removed.")
+        expect(page.get_by_role("status")).to_contain_text("run-11 was removed.")
         expect(page.get_by_role("rowheader")).to_have_text(wanted[:-1])
         page.get_by_role("searchbox").fill("nothing of that name")
-        expect(page.locator(".empty")).to_contain_text("None of the 121 runs matches.")
+        expect(page.locator(".empty")).to_contain_text("No run matches.")
         page.get_by_role("button", name="Show all runs").click()
         expect(rows).to_have_count(101)
         page.get_by_role("combobox", name="Standing").select_option("In trouble")

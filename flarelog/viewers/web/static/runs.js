@@ -109,6 +109,7 @@ export class RunsPage extends HTMLElement {
     this.heads = COLUMNS.map(([name, key]) => h("span", { role: "columnheader", class: key }, h("button", { type: "button", class: "quiet", on: { click: () => this.sort(key) } }, name)));
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
+    this.every = h("button", { type: "button", on: { click: () => this.all() } }, "Show all runs");
     this.pages = [this.pager(), this.pager()];
     this.append(
       h("div", { class: "title" }, h("h1", {}, "Runs"), this.sum), this.trouble,
@@ -145,6 +146,12 @@ export class RunsPage extends HTMLElement {
     history.replaceState(history.state, "", `/${text && "?"}${text}${location.hash}`);
   }
 
+  all() {
+    this.filter.value = this.only.value = "";
+    this.want({ find: "", only: "" });
+    this.filter.focus();
+  }
+
   sort(key) {
     const turned = (this.wanted.get("sort") || USUAL) === key;
     this.want({ sort: turned ? `-${key}` : key === USUAL ? "" : key });
@@ -153,14 +160,15 @@ export class RunsPage extends HTMLElement {
   async look() {
     const wanted = String(this.wanted);
     try {
-      const record = await waited(ask(`/api/runs?${wanted}`), () => this.record || shows(this.empty, "Waiting for the runs \u2026"));
-      if (wanted !== String(this.wanted)) return; // what is wanted has changed meanwhile
+      const record = await waited(ask(`/api/runs?${wanted}`), () => this.record || this.waits());
+      if (this.left(wanted)) return;
       this.record = record;
       clearTimeout(this.soon);
-      if (record.looking && this.isConnected) this.soon = setTimeout(() => this.look(), SOON);
+      if (record.looking) this.soon = setTimeout(() => this.look(), SOON);
       trouble(this.trouble, null);
       this.draw(false);
     } catch (error) {
+      if (this.left(wanted)) return;
       if (error.status === 400) this.record = null; // somebody typed the address
       if (!this.record) {
         this.empty.hidden = true;
@@ -171,6 +179,16 @@ export class RunsPage extends HTMLElement {
     }
   }
 
+  waits() {
+    shows(this.empty, "Waiting for the runs \u2026");
+    differs(this.empty, "");
+  }
+
+  /** Whether somebody wants something else than *wanted* now, or left the page. */
+  left(wanted) {
+    return !this.isConnected || wanted !== String(this.wanted);
+  }
+
   late(who = "The receiver") {
     silence(this.trouble, who);
     this.draw(true);
@@ -179,16 +197,15 @@ export class RunsPage extends HTMLElement {
   /** *away*: nothing is known of now. */
   draw(away) {
     if (!this.record) return;
-    const { runs, now, page, matching, total, going, bad, partly, gone } = this.record;
+    const { runs, now, page, matching, total, going, bad, partly, gone, some } = this.record;
     if (page !== (Number(this.wanted.get("page")) || 1)) this.put({ page: page > 1 && page });
     const lost = gone.filter((run) => this.seen.has(run)).map((run) => called({ log: run }));
     const more = lost.length > 3 ? " and others" : "";
-    const removed = lost.length ? `. ${lost.length > 1 ? "Runs" : "Run"} ${lost.slice(0, 3).join(", ")}${more} ${lost.length > 1 ? "were" : "was"} removed.` : "";
+    const removed = lost.length ? `${lost.slice(0, 3).join(", ")}${more} ${lost.length > 1 ? "were" : "was"} removed.` : "";
     const running = away ? "" : ` ${count(going)} running,`;
-    say(this.sum, total ? `${several(total, "run")}:${running} ${count(bad)}${partly ? "+" : ""} in trouble${removed}` : removed.slice(2));
+    say(this.sum, total ? `${several(total, "run")}:${running} ${count(bad)}${partly ? "+" : ""} in trouble. ${removed}` : removed);
     this.empty.hidden = runs.length > 0;
-    if (this.record.total && !runs.length) this.none(total);
-    else if (!runs.length && !this.empty.querySelector("code, span")) this.empty.replaceChildren(...nothing(this.record.some));
+    if (!runs.length && differs(this.empty, String(total > 0))) this.empty.replaceChildren(...(total ? ["No run matches. ", this.every] : nothing(some)));
     const sorted = this.wanted.get("sort") || USUAL;
     this.heads.forEach((head, at) => {
       const [, key, upwards] = COLUMNS[at];
@@ -203,16 +220,6 @@ export class RunsPage extends HTMLElement {
     }
     this.rows = new Map(runs.map((each) => [each.run, this.row(away ? { ...each, state: past(each.state), standing: past(each.standing) } : each, now)]));
     arrange(this.body, [...this.rows.values()]);
-  }
-
-  /** No run matches. */
-  none(total) {
-    const text = total > 1 ? `None of the ${count(total)} runs matches. ` : "The only run does not match. ";
-    if (this.empty.firstChild?.data !== text) this.empty.replaceChildren(text, h("button", { type: "button", on: { click: () => {
-      this.filter.value = this.only.value = "";
-      this.want({ find: "", only: "" });
-      this.filter.focus();
-    } } }, "Show all runs"));
   }
 
   row(run, now) {
