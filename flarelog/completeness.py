@@ -47,6 +47,7 @@ class Lack(enum.Enum):
     GAP = GAPS, "bytes are known to be lost"
     UNSEEN = GAPS, "the end of a generation was not seen"
     SKIPPED = GAPS, "bytes within a generation are neither stored nor in a gap"
+    DAMAGE = GAPS, "bytes that the store had are missing"
     RECEIPT = TIMEOUT, "the log has no receipt"
     STORED = TIMEOUT, "nothing of the log, or not all of it, was ever stored"
 
@@ -63,6 +64,7 @@ class Completeness:
     receipt: bool = True
     stored: bool = True  # False: the log was refused, or its site cannot read it
     unread: bool = False  # its site cannot read the rest of it
+    damage: tuple[str, ...] = ()  # a sentence for each log that the store has lost bytes of
 
     @property
     def lacks(self) -> tuple[Lack, ...]:
@@ -71,6 +73,7 @@ class Completeness:
             Lack.GAP: bool(self.gaps),
             Lack.UNSEEN: bool(self.unseen),
             Lack.SKIPPED: self.skipped > 0,
+            Lack.DAMAGE: bool(self.damage),
             Lack.RECEIPT: not self.receipt and self.stored,
             Lack.STORED: not self.stored or self.unread,
         }
@@ -79,12 +82,12 @@ class Completeness:
     @property
     def has_losses(self) -> bool:
         """Whether bytes are lost, or may be, that no retry would bring."""
-        return bool(self.gaps or self.unseen or self.skipped)
+        return bool(self.gaps or self.unseen or self.skipped or self.damage)
 
     @property
     def doubts(self) -> int:
         """How many places beside the gaps may lack bytes."""
-        return len(self.unseen) + (self.skipped > 0)
+        return len(self.unseen) + (self.skipped > 0) + len(self.damage)
 
     @property
     def without_gaps(self) -> Completeness:
@@ -96,6 +99,7 @@ class Completeness:
         found = [gaps_text(self.gaps)] if self.gaps else []
         found += [unseen_text(self.unseen)] if self.unseen else []
         found += [f"{several(self.skipped, 'byte')} {are(self.skipped)} missing without a gap"] if self.skipped else []
+        found += [some(self.damage, _NAMED)] if self.damage else []
         return "; ".join(found)
 
     @property
@@ -175,9 +179,10 @@ class Losses:
 
 def completeness(info: StreamInfo) -> Completeness:
     found = Losses(info.marks).with_receipt(info.sealed)
-    if not (info.unstored or info.unread_rest):
+    if not (info.unstored or info.unread_rest or info.damage):
         return found
-    return changed(found, stored=not info.unstored, unread=bool(info.unread_rest))
+    damage = (info.damage,) if info.damage else ()
+    return changed(found, damage=damage, stored=not info.unstored, unread=bool(info.unread_rest))
 
 
 def in_all(infos: Iterable[StreamInfo]) -> Completeness:
@@ -195,6 +200,7 @@ def together(found: Iterable[Completeness]) -> Completeness:
         all(one.receipt or not one.stored for one in every),
         all(one.stored for one in every),
         any(one.unread for one in every),
+        tuple(sentence for one in every for sentence in one.damage),
     )
 
 

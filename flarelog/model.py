@@ -431,6 +431,7 @@ class StreamInfo:
     unstored: str = ""  # why no byte was ever stored, or why the store cannot read the log: the entry is no stream
     about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
     unread_rest: str = field(default="", compare=False)  # why its site cannot read its rest; see ``with_rests``
+    damage: str = ""  # how many committed bytes are missing in the store, and where; empty: none
 
     def __post_init__(self) -> None:
         if is_cut(self.stream.log) and not self.stream.original:
@@ -441,6 +442,11 @@ class StreamInfo:
     def identity(self) -> tuple[StreamId, int]:
         """Tells a log from an earlier, removed log of its name. The time is 0 if it was not recorded."""
         return self.stream, self.begun
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a receipt, and the store still has all its bytes."""
+        return self.sealed and not self.damage
 
     @property
     def is_unread(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -70,6 +71,39 @@ def test_readers_of_a_store_and_of_a_receiver_name_it(part: str, place: Place, s
         assert receiver.program.said.count(str(path)) == 1
     finally:
         path.chmod(mode)
+
+
+@pytest.mark.parametrize("left", [5, None], ids=["cut", "removed"])
+def test_readers_report_the_bytes_that_are_missing_in_the_store(
+    left: int | None, place: Place, stored: Receiver
+) -> None:
+    path = stored.store / RUN / SITE / "sub/c.txt"
+    path.unlink() if left is None else os.truncate(path, left)
+    lost = len(DATA) - (left or 0)
+    sentence = f"{lost:,} of {len(DATA):,} bytes are missing in the store ({path})"
+    receiver = place.serve(store=stored.store)
+    for where in (("--store", str(stored.store)), ("--receiver", receiver.address)):
+        for words, code in (
+            (("status", RUN, "--exit-status"), 6),
+            (("streams", RUN), 0),
+            (("streams", RUN, "-o", "json"), 0),
+            (("report", RUN, "-o", "-", "--format", "md"), 1),
+        ):
+            program = place.call(*words, *where)
+            told(program, code, sentence if "report" not in words else sentence.partition(" (")[0])
+            assert not re.search(r"timeout|lost link|open|not ended", program.printed + program.said), program.talk()
+        findings = place.call("findings", RUN, *where)
+        assert findings.ends() in (1, 3), findings.talk()  # the receiver may have searched it before
+        assert re.search("missing in the store|it ends at offset", findings.said), findings.talk()
+        assert "not ended" not in findings.said
+        told(place.call("runs", RUN, *where), 0, "UNSEEN")
+        logs = place.call("logs", RUN, "--site", SITE, "--log", "sub/c.txt", "-o", "raw", *where)
+        told(logs, 1, "c.txt cannot be read")
+        assert logs.printed.encode() == DATA[: left or 0]
+    again = place.sidecar(receiver, "--once", "--include", "**/*.txt", "--include", "*.txt")
+    assert again.ends() == 0, again.talk()
+    assert path.read_bytes() == DATA
+    told(place.call("status", RUN, "--exit-status", "--receiver", receiver.address), 0, "ended: receipt")
 
 
 @pytest.mark.parametrize("command", ["logs", "status", "verify", "serve"])

@@ -149,7 +149,7 @@ def _matched(reading: Reading, display: MatchDisplay, asked: Asked) -> int:
     """Report what a search did not show; returns the exit code."""
     for line in display.counts() if asked.count else ():
         click.echo(line)
-    for line in incomplete_lines([info for info in reading.known if not display.found[info.stream]]):
+    for line in incomplete_lines(changed(info, damage="") for info in reading.known if not display.found[info.stream]):
         talk(line)  # otherwise a note beside the log's lines reports it
     return FAILED if asked.require_match and not display.found.total() else OK
 
@@ -238,6 +238,8 @@ async def _shown(
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
     if why:
         talk(why)
+    for line in incomplete_lines(changed(info, marks=()) for info in reading.readable if info.damage):
+        talk(line)  # no note between the lines reports it
     _say_missing(reading, asked)
     return asked.exit_code(reading, NOT_FOUND if why and not ranks.shown else OK)
 

@@ -35,10 +35,11 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     JOB is the name of the run's job, where the site sent one (NVFlare, sidecar --job-name): commands that only read
     take it instead of the run. OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST
     are times of the receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a
-    store was written by an older version. GAPS counts the places where bytes are known to be lost, and UNSEEN the
-    generations whose end was not seen; NO RECEIPT counts the logs of an ended run whose last bytes may be missing: with
-    any of them a run is incomplete. FAILED counts the commands of flarelog run that failed: "1+2?" means that one
-    failed, and that it is unknown how two ended. flarelog status RUN names all of these.
+    store was written by an older version. GAPS counts the places where bytes are known to be lost, UNSEEN the
+    generations whose end was not seen and the logs with bytes missing in the store, and NO RECEIPT the logs of an ended
+    run whose last bytes may be missing: with any of them a run is incomplete. FAILED counts the commands of flarelog
+    run that failed: "1+2?" means that one failed, and that it is unknown how two ended. flarelog status RUN names all
+    of these.
 
     \b
     Example: flarelog runs --store logs

@@ -304,7 +304,7 @@ class Sidecar:
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and start to send."""
         streams = await self.link.first_record(self.finder.expect_no_record, self.finder.logs)
-        self._sealed = {info.stream.path for info in streams if info.sealed}
+        self._sealed = {info.stream.path for info in streams if info.is_whole}
         self.finder.learn(streams, time.monotonic())
         # Another sidecar goes on until its logs are taken over. It may begin a file that has another log's name by now.
         taken = {info.stream.path for info in streams if info.state is not None and info.state.linked}

@@ -88,8 +88,9 @@ _Phases = dict[Stands, list[tuple[StreamInfo, Standing]]]
 
 
 def marked(info: StreamInfo) -> frozenset[Stands]:
-    """The standings of a log that its marks show, whatever its producer does now."""
-    if not info.marks or (len(info.marks) == 1 and type(info.marks[0]) is Generation):  # as of most logs
+    """The standings of a log that its record shows, whatever its producer does now."""
+    plain = not info.marks or (len(info.marks) == 1 and type(info.marks[0]) is Generation)
+    if plain and not info.damage:  # as of most logs
         return _NONE
     found, lacks = set[Stands](), completeness(info)
     if any(not one.well for one in info.exits):

@@ -902,7 +902,9 @@ def test_a_log_that_cannot_be_read_keeps_no_other_from_being_shown(
         return reading
 
     reading = asyncio.run(go())
-    why = "No such file or directory" if missing else "it ends at offset 24, but its journal says 31"
+    path = tmp_path / RUN / "b" / "log.txt"
+    gone = f"31 of 31 bytes are missing in the store ({path})"
+    why = gone if missing else "it ends at offset 24, but its journal says 31"
     assert heard == [f"{RUN}/b/log.txt cannot be read: {why}; the other logs are shown"]
     assert list(reading.unread) == [StreamId(RUN, "b", "log.txt")]
     whole = [line for line in shown.lines if line.startswith(("a: 2026", "c: 2026"))]
@@ -948,7 +950,7 @@ def test_a_command_that_could_not_read_a_log_says_so_in_its_exit_code(
         main([*words, "--store", str(tmp_path)], standalone_mode=False)
     out, err = capfd.readouterr()
     assert ended.value.code == 1
-    assert err.count(f"{RUN}/b/log.txt cannot be read: No such file or directory") == 1
+    assert err.count(f"{RUN}/b/log.txt cannot be read: 31 of 31 bytes are missing in the store") == 1
     assert command == "findings" or "ERROR of a" in out
     assert command != "report" or f"issing: {RUN}/b/log.txt cannot be read" in out.replace("\\", "")
     assert "connected again" not in err

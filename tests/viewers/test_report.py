@@ -464,13 +464,14 @@ def test_a_log_that_cannot_be_read_is_told_and_the_others_are_looked_at(tmp_path
     whole = gathered(tmp_path)
     (tmp_path / "run-1" / "server" / "log.txt").unlink()
     found = gathered(tmp_path)
-    sentence = "run-1/server/log.txt cannot be read: No such file or directory"
+    gone = f"150 of 150 bytes are missing in the store ({tmp_path}/run-1/server/log.txt)"
+    sentence = f"run-1/server/log.txt cannot be read: {gone}"
     assert found.unread == (sentence,)
     assert f"missing: {sentence}" in found.notes
-    assert "server has 1 log that cannot be read" in found.verdict()
-    assert "unreadable" in markdown(found)
+    assert f"server is incomplete: {gone}" in found.verdict()
+    assert "incomplete 150 of 150 bytes are missing" in markdown(found)
     by_site = {one.site: one for one in found.sites}
-    assert (by_site["server"].stands, by_site["server"].lines, by_site["server"].last) == (Stands.UNREAD, None, "")
+    assert (by_site["server"].stands, by_site["server"].lines, by_site["server"].last) == (Stands.UNSEEN, None, "")
     assert [one for one in found.sites if one.site != "server"] == [one for one in whole.sites if one.site != "server"]
     assert found.findings == whole.findings
     assert page(found)

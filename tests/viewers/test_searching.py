@@ -183,7 +183,8 @@ def test_what_is_kept_of_a_log_that_can_no_longer_be_read_is_told_without_its_li
         (tmp_path / str(root.stream)).unlink()
         assert await shown_at(reading, root, Renderer, AROUND) == ({root.stream: []}, {root.stream: root.offset})
         assert list(reading.unread) == [root.stream]
-        assert said == [f"{root.stream} cannot be read: No such file or directory; the other logs are shown"]
+        gone = f"939 of 939 bytes are missing in the store ({tmp_path / str(root.stream)})"
+        assert said == [f"{root.stream} cannot be read: {gone}; the other logs are shown"]
 
     asyncio.run(look())
 

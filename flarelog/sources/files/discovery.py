@@ -407,7 +407,7 @@ class Discovery:
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         """Apply the receiver's whole record; once, before anything is sent."""
         self._store(streams)
-        self.ledger.opened = {info.stream.path for info in streams if not (info.sealed or in_order(info))}
+        self.ledger.opened = {info.stream.path for info in streams if not (info.is_whole or in_order(info))}
         self.look(now)
         self._adoption.adopt(streams)
         self.resume(streams, now)

@@ -281,7 +281,7 @@ def may_have_grown(info: StreamInfo) -> list[str]:
 def is_left(info: StreamInfo) -> bool:
     """Whether a stream has no sender and no end, and nothing of it was sent, or its last generation was a file."""
     last = next(reversed(shipped(info).values()), None)
-    if info.sealed or info.state is None or info.state.linked is not False:
+    if info.is_whole or info.state is None or info.state.linked is not False:
         return False
     if last is None:
         return True

@@ -69,7 +69,8 @@ class Followers:
                     except Unavailable as error:
                         raise Unreadable(f"{stream} cannot be read: {error}") from error
                     except _FOR_GOOD as error:
-                        raise Unreadable(f"{stream} cannot be read: {os.strerror(error.errno or 0)}") from error
+                        why = info.damage or os.strerror(error.errno or 0)
+                        raise Unreadable(f"{stream} cannot be read: {why}") from error
                     except OSError as error:
                         raise meaning(error, f"{stream} could not be read") from error
                     read = partial(os.pread, fd)

@@ -28,7 +28,8 @@ from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing, Journal
 from flarelog.stores.local.layout import Layout
-from flarelog.text import legible, several
+from flarelog.text import are, legible, several
+from flarelog.values import changed
 
 log = logging.getLogger(__name__)
 
@@ -214,16 +215,15 @@ class Listing:
 
     def _info(self, stream: StreamId) -> StreamInfo | None:
         appender = self._opened.get(stream)
-        journal = appender.journal if appender is not None else self._recorded(stream)
-        return journal.told(stream) if journal is not None else None
+        return self._recorded(stream) if appender is None else appender.journal.told(stream)
 
-    def _recorded(self, stream: StreamId) -> Journal | None:
-        """The journal of *stream*, without records whose bytes are missing; None if there is no journal. Raises
-        Unreadable.
+    def _recorded(self, stream: StreamId) -> StreamInfo | None:
+        """The state that the journal of *stream* records; None if there is no journal. Without a receipt, records whose
+        bytes are missing do not count. Raises Unreadable.
         """
         growing = self.growing.get(stream)
 
-        def recorded(directory: Directory) -> Journal:
+        def recorded(directory: Directory) -> StreamInfo:
             log = stream.log.rpartition("/")[2]
             fd = directory.open(f".{log}.journal", os.O_RDONLY)
             try:
@@ -232,13 +232,16 @@ class Listing:
                 os.close(fd)
             if len(journal.marks) > _GROWING_MARKS and growing is not None:
                 self.growing[stream] = Growing()
+            committed, missing = journal.committed, journal.committed - directory.size(log)
             if not journal.sealed:
                 _believe(directory, log, journal)
-            else:
-                journal.sealed = directory.size(log) >= journal.committed  # a receipt is for bytes that are there
             if journal.committed and not journal.grown:  # an older version wrote its lines, without times
                 journal.grown = directory.changed(log)
-            return journal
+            info = journal.told(stream)
+            if missing <= 0:
+                return info
+            lost = f"{missing:,} of {several(committed, 'byte')} {are(missing)} missing in the store"
+            return changed(info, damage=f"{lost} ({self._layout.path(stream)})")
 
         try:
             with self._layout.directory(stream) as directory:

@@ -88,6 +88,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
         lengths=info.lengths,
         unstored=info.unstored,
         about=info.about,
+        damage=info.damage,
     )
     set_stream(message.stream, info.stream)
     set_redaction(message, info.redacted)
@@ -117,6 +118,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
         unstored=legible(message.unstored, LONGEST_REASON),
         about=legible(message.about, MAX_LOG) if message.unstored else "",
+        damage=legible(message.damage, LONGEST_REASON),
     )
     return info, message.first_mark
 
