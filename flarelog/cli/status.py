@@ -213,7 +213,7 @@ class _Asked:
                 (
                     *(shown(info.stream.run), info.stream.site, _name(info)),
                     called(standing(info, self.quiet_after)),
-                    f"{info.committed:,}",
+                    "-" if info.is_unreadable else f"{info.committed:,}",
                     f"{state.rate:,}" if known else "-",
                     "-" if behind is None else f"{behind:,}",
                     "-" if state.skew is None else ahead(state.skew),

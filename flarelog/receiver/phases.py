@@ -114,8 +114,10 @@ def missing(one: Standing) -> str:
 
 
 def lag(info: StreamInfo) -> int | None:
-    """Bytes of the source that the receiver does not have yet, by the producer's news; None without news."""
-    if info.sealed or info.state is None or not info.state.end:
+    """Bytes of the source that the receiver does not have yet, by the producer's news; None without news, and for a log
+    that the store cannot read.
+    """
+    if info.sealed or info.is_unreadable or info.state is None or not info.state.end:
         return None
     return max(0, info.state.end - info.committed)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
+from flarelog.model import IN_STORE, Activity, Health, News, State, StreamId, StreamInfo
 from flarelog.receiver import states
 from flarelog.receiver.phases import Phase, Standing, lag, spoken, standing
 from flarelog.receiver.states import States
@@ -224,6 +224,7 @@ def test_lag_is_what_the_source_has_more_than_is_stored(receiver: Receiver) -> N
     assert lag(receiver.info(committed=400)) == 600
     assert lag(receiver.info(committed=1200)) == 0  # the log has grown since its size was told
     assert lag(receiver.info(committed=400, sealed=True)) is None
+    assert lag(replace(receiver.info(), unstored=f"{IN_STORE}Permission denied")) is None  # its length is unknown
 
 
 def test_the_message_that_was_fastest_tells_the_clock_and_a_clock_that_was_set_shows(receiver: Receiver) -> None:
