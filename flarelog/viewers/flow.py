@@ -125,7 +125,7 @@ class View:
 
 
 class _Last:
-    """The last *most* lines, and the items between them."""
+    """The last *most* lines, and the items between and after them; without earlier lines also those before."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -136,8 +136,10 @@ class _Last:
         for item in items:
             self._items.append(item)
             self._lines += _is_line(item)
-            while self._items and (self._lines > self._most or not self._lines):
-                self._lines -= _is_line(self._items.popleft())
+            if self._lines > self._most:
+                self._lines -= 1
+                while not _is_line(self._items.popleft()):
+                    pass
                 while self._items and not _is_line(self._items[0]):
                     self._items.popleft()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.exit_marks import Exit
 from flarelog.lines.choose import Choice
 from flarelog.lines.line import Note
 from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
@@ -190,6 +191,16 @@ def test_the_last_lines_of_what_is_there_and_all_behind_them(size: int, tail: in
     before = b"".join(b"%d\n" % n for n in range(10))
     data = before + b"live\nmore\n"
     assert whole(Flow(STREAM, PLAIN, tail=tail, until=len(before)), data, size) == [*last, "live", "more"]
+
+
+@together("size", [1, 3, 100])
+@together(("tail", "shown"), [(0, ["exit"]), (1, ["2", "exit"]), (2, ["1", "gap", "2", "exit"]), (9, None)])
+def test_the_notes_behind_the_last_lines_are_shown_with_them(size: int, tail: int, shown: list[str] | None) -> None:
+    data = b"0\n1\n2\n"
+    flow = Flow(STREAM, PLAIN, tail=tail, until=len(data), over=True)
+    flow.learn(0, [Gap(0, 0, 3, "lost"), Gap(4, 0, 5, "lost"), Exit(len(data), 0, "1-1", 1)])
+    found = ["gap" if "gap" in text else "exit" if "exit code" in text else text for text in whole(flow, data, size)]
+    assert found == (shown or ["gap", "0", "1", "gap", "2", "exit"])
 
 
 def test_the_last_lines_are_those_that_are_chosen() -> None:
