@@ -3,7 +3,7 @@
 The formats are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, TensorRT,
 NeMo, compilers, Slurm, nginx, Apache, syslog, logcat, panics of Go and Rust, aborts of C++, logfmt, JSON lines. In JSON
 and logfmt a top-level key wins over a nested key, and a nested key over any word. An indented line without a level
-inherits the level of the line before it. A line of a traceback is an error.
+inherits the level of the line before it. A line of a traceback is an error, and so is a heading before it.
 """
 
 from __future__ import annotations
@@ -152,6 +152,8 @@ _SAID = late(
     r"|(?P<panicked>\bthread '[^']{1,100}'(?: \(\d{1,19}\))? panicked at )"
     r"|(?P<warning>[A-Za-z]Warning:)"
     rf"|(?P<error>(?:[A-Za-z](?:Error|Exception)|(?:\b|_)Exception|(?:\b|_)Error(?!:\s{{0,4}}{_FIGURE})):"
+    r"|(?:^|\]: |(?<=\d ))(?:Exception (?:in (?:thread|callback) |ignored in)"  # headings of tracebacks
+    r"|(?:Task|Future) exception was never retrieved)"
     r"|(?:^|\]: |(?<=:\d\d )|(?<=\d[.,]\d{3} ))SEVERE(?=: )"  # Java's level; elsewhere the word is medical
     r"|(?<=\d )SEVERE(?= \[)|(?<=\[)SEVERE(?=\])"
     r"|Traceback \(most recent call last\):|Segmentation fault|core dumped|Out of memory)"
