@@ -18,7 +18,6 @@ from flarelog.stores.base import FINDINGS, Extent
 from flarelog.stores.directory import Directory
 from flarelog.stores.local.layout import NOTES, record_name
 
-_NO_LOGS = tuple(f".{kind}" for kind in ("journal", *NOTES))  # suffixes of files that are no logs
 _FINDINGS = f".{FINDINGS}"
 
 REMOVED = ".removed."  # no run's name begins with a dot
@@ -30,6 +29,7 @@ def extent(directory: Path) -> Extent:
     changed = 0.0
     for place, _, names in os.walk(directory):
         # Findings come from reading the logs, so writing them does not count as a change of the run.
+        here = set(names)
         looked_at = any(name.startswith(".") and _FINDINGS in name for name in names)
         for name in names if looked_at else (".", *names):
             try:
@@ -41,7 +41,7 @@ def extent(directory: Path) -> Extent:
                 changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
-                if not (name.startswith(".") and name.endswith(_NO_LOGS)):
+                if f".{name}.journal" in here:
                     files += 1
                     log_bytes += status.st_size
     return Extent(files, log_bytes, all_bytes, changed)

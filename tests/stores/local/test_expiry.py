@@ -14,7 +14,7 @@ import pytest
 
 from flarelog.errors import InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId
+from flarelog.model import Removed, StreamId
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.stores.base import Extent, RunRecord
 from flarelog.stores.local import notes
@@ -186,6 +186,16 @@ def test_who_sends_to_a_run_that_has_gone_begins_anew(tmp_path: Path) -> None:
         appender = await store.appender(stream, b"other-producer")
         assert (appender.committed, appender.holder.epoch) == (0, 1)
         await appender.close()
+
+    play(tmp_path, act)
+
+
+def test_a_removal_counts_only_logs(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        await stored(store, "run", days=0)
+        for foreign in ("notes.txt", "site-1/.log.txt.quarantine.1", "site-1/core.7"):
+            (store.root / "run" / foreign).write_bytes(b"12345")
+        assert await store.remove("run") == Removed(1, 4)
 
     play(tmp_path, act)
 
