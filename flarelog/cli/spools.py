@@ -97,7 +97,15 @@ class LeftSpools:
         root = spool.root
         try:
             locks = names.lock_all(root)
-        except (NotAllowed, OSError):  # it is in use, or was removed at this moment
+        except FileNotFoundError:  # it was removed at this moment
+            return
+        except NotAllowed:
+            if self._once:  # otherwise the agent looks again
+                self._say(f"{legible(root)} is not sent: a flarelog run, or a command that sends it, has it")
+            return
+        except OSError as error:
+            self._say(f"{legible(root)} is not sent: {os.strerror(error.errno or 0)}")
+            self._codes[root] = FAILED
             return
         try:
             code, why = await self._sent(spool)
