@@ -39,6 +39,7 @@ PARTS = {
     "a-run": (RUN, f"{RUN}/-: its logs"),
     "a-site": (f"{RUN}/{OTHER}", f"{RUN}/{OTHER}: its logs"),
     "a-directory": (f"{RUN}/{OTHER}/sub", f"{RUN}/{OTHER}: sub"),
+    "its-state": (f"{RUN}/.run.journal", f"{RUN}/-: .run.journal"),
     "a-journal": (f"{RUN}/{OTHER}/sub/.c.txt.journal", f"{RUN}/{OTHER}: sub/c.txt"),
 }
 ASKED = (

@@ -41,6 +41,9 @@ T = TypeVar("T")
 NOTES = EVENTS, _, HEALTH, UNSTORED = ("events", FINDINGS, "health", "unstored")
 """The kinds of notes about a site, beside its logs."""
 
+STATES = ".run.journal"
+"""The name of the file with a run's states."""
+
 _OWN = re.compile(r"\..+\.(?:journal(?:\.\w+)?|quarantine\.\d+(?:\.old-journal)?)")
 """Files beside the logs in a site's directory: journals, and the files that were set aside with a warning."""
 
@@ -128,7 +131,7 @@ class Layout:
         links: bool = False,
     ) -> Sequence[str]:
         """The names of the directories below *parts*; with *only*, that name alone, if it exists; with *links*, those
-        of links as well. *trouble*: called if they cannot be listed.
+        of links as well. *trouble*: called if they cannot be listed, and if a run's states cannot be read.
         """
         parent = self.root.joinpath(*parts)
         try:
@@ -143,6 +146,10 @@ class Layout:
                 raise meaning(error, f"{parent} could not be read") from error
             trouble(error)
             return []
+        if any(name == STATES for name, _, _ in found) and not os.access(
+            parent / STATES, os.R_OK, follow_symlinks=False
+        ):
+            trouble(PermissionError(errno.EACCES, "", str(parent / STATES)))
         found = sorted(one for one in found if one[0] and not one[0].startswith("."))
         for name, is_link, _ in found:
             if is_link and not links:
@@ -243,10 +250,7 @@ def _is_run(directory: str) -> bool:
     names = _names(directory)
     if LOCK in names:
         return False
-    if any(
-        name == ".run.journal" or (name[0] == "." and name.endswith(tuple(f".{kind}" for kind in NOTES)))
-        for name in names
-    ):
+    if any(name == STATES or (name[0] == "." and name.endswith(tuple(f".{kind}" for kind in NOTES))) for name in names):
         return True
     sites = (os.path.join(directory, name) for name in names if name[0] != ".")
     return any(name[0] == "." and name.endswith(".journal") for site in sites for name in _names(site))

@@ -27,7 +27,7 @@ from flarelog.stores.full import meaning, reason, unless_gone
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing, Journal
-from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.layout import STATES, Layout
 from flarelog.text import are, legible, several
 from flarelog.values import changed
 
@@ -131,8 +131,8 @@ class Listing:
             return entry
 
     def _entries(self, run: str, site: str, troubles: Iterable[OSError], unreadable: bool) -> Sequence[StreamInfo]:
-        """An entry for each directory of *site* in *run* that *troubles* say cannot be read, with a warning. Raises
-        Full; without *unreadable*, also Unavailable unless only permission is missing.
+        """An entry, with a warning, for each directory of *site* in *run*, and for the run's states, if *troubles* say
+        that it cannot be read. Raises Full; without *unreadable*, also Unavailable unless only permission is missing.
 
         A directory whose name no stream can have is not flarelog's: lost+found is one.
         """
@@ -143,10 +143,13 @@ class Listing:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 continue
             below = os.path.relpath(error.filename, self._layout.root / run / site)
-            whole = below == "." or below.startswith("..")
+            name, about = below, f"{below}/"
+            if below == f"../{STATES}":
+                name, about = STATES.lstrip("."), STATES
+            elif below == "." or below.startswith(".."):
+                name, about = UNNAMED, WHOLE
             with suppress(InvalidName):
-                stream = StreamId(run, site, UNNAMED if whole else below)
-                found.append(entry_of(stream, f"{reason(error)} ({error.filename})", WHOLE if whole else f"{below}/"))
+                found.append(entry_of(StreamId(run, site, name), f"{reason(error)} ({error.filename})", about))
                 self._warn(found[-1])
         return found
 
