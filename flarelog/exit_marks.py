@@ -17,11 +17,15 @@ from flarelog.values import frozen
 
 CERTAIN, LIKELY, OTHERS, NONE = "certain", "likely", "others", "none"
 OOMS = ("", CERTAIN, LIKELY, OTHERS, NONE)
+_LATEST = 253_402_300_799_999  # milliseconds since 1970: the end of the year 9999
+_TIMES = ("started", "ended", "user_cpu", "sys_cpu", "oom_within", "clock", "at")
 
 
 @frozen
 class Exit:
-    """The end of the command whose output the stream is, at *offset*. Times are milliseconds, since 1970 or of CPU."""
+    """The end of the command whose output the stream is, at *offset*. Times are milliseconds, since 1970 or of CPU; one
+    that no calendar has counts as unknown.
+    """
 
     offset: int
     digest: int
@@ -42,6 +46,11 @@ class Exit:
     oom: str = ""
     clock: int = field(default=0, compare=False, kw_only=True)  # as in each mark, see Mark
     at: int = field(default=0, compare=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in _TIMES:
+            if getattr(self, name) > _LATEST:
+                object.__setattr__(self, name, 0)
 
     @property
     def well(self) -> bool:

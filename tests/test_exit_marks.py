@@ -48,7 +48,21 @@ KILLED = replace(ENDED, signal=signal.SIGKILL)
         pytest.param(replace(ENDED, ended=1_000 + 65_000 * 60), "exit code 0 after 65 min", id="minutes"),
         pytest.param(replace(ENDED, ended=1_000 + 7_500_000 * 3), "exit code 0 after 6 h 15 min", id="hours"),
         pytest.param(replace(ENDED, started=14_000), "exit code 0", id="a-clock-that-was-set-back"),
+        pytest.param(replace(ENDED, ended=1 << 62), "exit code 0", id="a-time-outside-the-calendar"),
+        pytest.param(
+            replace(KILLED, oom_before=2, oom_after=3, oom_within=1 << 62, oom="likely"),
+            "killed by SIGKILL after 12.5 s; the cgroup's OOM counter rose from 2 to 3 within 0.0 s before: likely OOM",
+            id="an-age-of-a-million-years",
+        ),
     ],
 )
 def test_sentence(how: Exit, sentence: str) -> None:
     assert how.sentence == sentence
+
+
+@pytest.mark.parametrize("name", ["started", "ended", "clock", "at", "user_cpu", "sys_cpu", "oom_within"])
+def test_a_time_outside_the_calendar_is_unknown(name: str) -> None:
+    """A site may send any number, and no reader has a word for it."""
+    assert getattr(Exit(0, 0, "aa", **{name: 1 << 62}), name) == 0
+    assert getattr(Exit(0, 0, "aa", **{name: 253_402_300_799_999}), name) == 253_402_300_799_999
+    assert Exit(0, 0, "aa", ended=1 << 62, clock=1 << 62).when == 0
