@@ -23,9 +23,9 @@ from typing import Any
 from flarelog.cli.tuning import more_descriptors
 from flarelog.delivery.producer import Producer
 from flarelog.model import Code, Open, StreamId
-from flarelog.wire.codec.base import MAJOR, SERVICE
-from flarelog.wire.codec.push import Request, encode_request
-from flarelog.wire.codec.replies import decode_reply
+from flarelog.wire.codec.base import SERVICE
+from flarelog.wire.codec.push import Request
+from tests.messages import decode_reply, encode_request
 
 LOG = "log.txt"
 LINE = b"2025-06-01 08:00:00,370 - trainer - INFO - step=1234 loss=0.123456 lr=1e-4 gpu_mem=71.3GiB\n"
@@ -84,7 +84,7 @@ class Site:
         self._first_window, self._read = _WINDOW_AT_FIRST, 0
         self.producer.opened()
         self._socket.sendall(_request())
-        self._say(Open(self._stream, self._id, 0, MAJOR, "bench", None, self.moves))
+        self._say(Open(self._stream, self._id, 0, "bench", None, self.moves))
 
     def fileno(self) -> int:
         return self._socket.fileno()

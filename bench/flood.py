@@ -19,8 +19,7 @@ from flarelog.checksum import extend
 from flarelog.model import Chunk, Code, Open, Reply, StreamId
 from flarelog.wire import calls
 from flarelog.wire.codec.base import SERVICE
-from flarelog.wire.codec.push import encode_request
-from flarelog.wire.codec.replies import decode_reply
+from tests.messages import decode_reply, encode_request
 
 LOG = "log.txt"
 WINDOW = 4 << 20  # unacknowledged bytes, at most, even if the receiver grants more

@@ -43,7 +43,7 @@ LANES = (
             "sender.log:Log.run",
             "wire.packing:Packing.packed",
             "wire.uplink:Stream.put",
-            "wire.codec.push:encode_request",
+            "wire.codec.push:request_parts",
         ),
     ),
     Lane(

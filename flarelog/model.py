@@ -365,11 +365,9 @@ class Open:
     stream: StreamId
     producer: bytes
     epoch: int = 0
-    major: int = 1
     agent: str = ""
     news: News | None = None
     moves: int = 0  # how often the stream was opened to find the process that serves its site; 0: no search
-    several: bool = False  # the producer takes replies for several streams, and keeps to the call's window
     news_only: bool = False  # the producer has no log: nothing is opened
     started: Started | None = None  # of the producer; None: unknown
 

@@ -34,11 +34,12 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.wire import calls, several
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.lists import encode_info
-from flarelog.wire.codec.push import Request, decode_request, decode_said, encode_request
+from flarelog.wire.codec.push import Request, decode_said
 from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.packing import compress
 from fuzz.steps import MARKS, Steps, hold
 from tests.contexts import Bare
+from tests.messages import decode_request, encode_request
 
 STREAMS = [
     StreamId("run-1", "site-1", "rank-0/stderr.log"),
@@ -94,8 +95,8 @@ class Call(Bare):
             await asyncio.sleep(0)
         return self._requests.pop(0) if self._requests else grpc.aio.EOF
 
-    async def write(self, reply: Reply | bytes) -> None:
-        self.replies += several.decode_replies(reply if isinstance(reply, bytes) else encode_reply(reply))
+    async def write(self, reply: bytes) -> None:
+        self.replies += several.decode_replies(reply)
 
     def peer(self) -> str:
         return "a peer"

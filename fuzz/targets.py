@@ -88,13 +88,14 @@ from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.wire import packing as compression
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.lists import Listing, decode_info, decode_list, encode_info, encode_list, parts_of
-from flarelog.wire.codec.push import Request, decode_request, encode_request
+from flarelog.wire.codec.push import Request
 from flarelog.wire.codec.reads import decode_piece, decode_read, encode_piece, encode_read, read_request
-from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.codec.runs import decode_receiver, decode_run, encode_receiver, encode_run
 from flarelog.wire.codec.timeline import Times, decode_moments, decode_timeline, encode_moments, encode_timeline
 from fuzz import certificates, sessions
 from fuzz.steps import MARKS, STREAM, Steps, hold
+from tests.messages import decode_reply, decode_request, encode_request
 
 MARKED = bytes(range(256)) * 4
 BUCKETS_DRAWN, LONGEST_LANES = 60, 200_000  # of a lane; characters of what a page is told
@@ -753,8 +754,8 @@ _LINES = [
 _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}
 
 _SAID: list[Request] = [
-    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
-    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
+    Open(STREAM, b"p" * 16, 3, "flarelog/0.1"),
+    Open(STREAM, b"p" * 16, 3, "flarelog/0.1", News(7, 2**63 - 1)),
     News(1_795_205_718_941, 300),
     *(Chunk(at, data, 0xFFFFFFFF) for at in (1, 300, 2**63 - 1) for data in (b"", b"payload", bytes(200))),
     *(Packed(at, compression.compress(bytes(200)), 7, Codec.ZSTD, 200) for at in (0, 300)),

@@ -127,8 +127,8 @@ def test_a_receiver_that_comes_back_and_takes_none_any_longer_gets_what_it_takes
     assert "refused at" not in receiver.program.said
 
 
-class Older:
-    """A receiver of a version without compression: its replies name no codecs, and it stores its input."""
+class Plain:
+    """A receiver without compression: its replies name no codecs, and it stores its input."""
 
     def __init__(self) -> None:
         self.stored, self.codecs = b"", set[int]()
@@ -136,33 +136,36 @@ class Older:
 
     def push(self, requests: Iterator[bytes], _: object) -> Iterator[bytes]:
         for raw in requests:
-            said = pb.PushRequest.FromString(raw)
-            kind = said.WhichOneof("message")
-            if kind == "chunk":
-                self.codecs.add(said.chunk.codec)
-                assert said.chunk.offset == len(self.stored)
-                self.stored += said.chunk.data
-                self.digest = said.chunk.digest
-            elif kind == "mark":
-                self.marks += 1
-            elif kind == "open":
-                self.digest = self.marks = 0
-            code = pb.SEALED if kind == "finish" else pb.OK
-            yield pb.Reply(
-                code=code,
-                committed=len(self.stored),
-                digest=self.digest,
-                marks=self.marks,
-                incarnation=b"12345678",
-                epoch=1,
-                number=said.number,
-            ).SerializeToString()
+            message = pb.PushRequest.FromString(raw)
+            for said in message.several or [message]:
+                yield self._taken(said).SerializeToString()
+
+    def _taken(self, said: pb.PushRequest) -> pb.Reply:
+        kind = said.WhichOneof("message")
+        if kind == "chunk":
+            self.codecs.add(said.chunk.codec)
+            assert said.chunk.offset == len(self.stored)
+            self.stored += said.chunk.data
+            self.digest = said.chunk.digest
+        elif kind == "mark":
+            self.marks += 1
+        elif kind == "open":
+            self.digest = self.marks = 0
+        return pb.Reply(
+            code=pb.SEALED if kind == "finish" else pb.OK,
+            committed=len(self.stored),
+            digest=self.digest,
+            marks=self.marks,
+            incarnation=b"12345678",
+            epoch=1,
+            number=said.number,
+        )
 
 
-def test_an_older_receiver_gets_the_bytes_as_they_are(place: Place) -> None:
-    older, server = Older(), grpc.server(ThreadPoolExecutor(4))
+def test_a_receiver_without_compression_gets_the_bytes_as_they_are(place: Place) -> None:
+    plain, server = Plain(), grpc.server(ThreadPoolExecutor(4))
     handlers: dict[str, Any] = {
-        "Push": grpc.stream_stream_rpc_method_handler(older.push),
+        "Push": grpc.stream_stream_rpc_method_handler(plain.push),
         "List": grpc.unary_stream_rpc_method_handler(lambda request, context: iter(())),
     }
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("flarelog.v1.LogService", handlers)])
@@ -173,8 +176,8 @@ def test_an_older_receiver_gets_the_bytes_as_they_are(place: Place) -> None:
         assert place.once(f"127.0.0.1:{port}", "--compression", "on").ends() == 0
     finally:
         server.stop(None)
-    assert older.codecs == {0}
-    assert older.stored == whole()
+    assert plain.codecs == {0}
+    assert plain.stored == whole()
 
 
 def test_an_older_producer_is_served_as_ever(place: Place) -> None:

@@ -224,9 +224,10 @@ def test_a_sidecar_gathers_lines_as_long_as_it_is_asked_to_but_neither_much_nor_
     def slowly(requests: Iterator[bytes], _: int) -> Iterable[bytes]:
         marks = 0
         for raw in requests:
-            request = pb.PushRequest.FromString(raw)
-            marks += request.HasField("mark")
-            got.extend([request.chunk.data] if request.chunk.data else [])
+            message = pb.PushRequest.FromString(raw)
+            for request in message.several or [message]:
+                marks += request.HasField("mark")
+                got.extend([request.chunk.data] if request.chunk.data else [])
             held = b"".join(got)
             yield reply(
                 committed=len(held), marks=marks, digest=crc32(held), epoch=1, pace_ms=4000 if len(got) < 2 else 90_000

@@ -1,12 +1,11 @@
-"""A present end with one from before messages with several streams: in both directions, and after an upgrade of the
-receiver.
+"""A present end with the oldest one that it supports, in both directions, and after an upgrade of the receiver.
 
-The older end is this repository's at BEFORE; a clone without that commit skips the tests.
+The older end is this repository's at BEFORE, the first with version 1.1 of the protocol; a clone without that commit
+skips the tests.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tarfile
@@ -16,10 +15,10 @@ from zlib import crc32
 
 import pytest
 
-from integration.harness.places import RUN, SITE, Place, Receiver, append, noise
+from integration.harness.places import SITE, Place, Receiver, append, noise
 
 PROJECT = Path(__file__).resolve().parent.parent
-BEFORE = "6dd636dfccda096f2e025fd4203f95299e548ecf"
+BEFORE = "29c5fa6baf95226570df579fc32e929c0a254845"
 LOGS = 60
 
 
@@ -82,26 +81,6 @@ def test_a_receiver_may_be_older_and_newer_again_while_a_sidecar_sends(place: Pl
     holds(receiver, written)
 
 
-def test_an_older_sidecar_takes_no_refusal_of_a_newer_one_back(place: Place, older: tuple[str, ...]) -> None:
-    receiver = place.serve()
-
-    def unstored() -> int:
-        return int(place.call("runs", RUN, "--receiver", receiver.address, "--json").records()[0]["unstored"])
-
-    append(place.root / "a", b"a log\n")
-    assert place.sidecar(receiver, "--once").ends() == 0
-    (place.root / "a").rename(place.root / "other.log")
-    (place.root / "a").mkdir()
-    refused = place.root / "a" / "b.log"
-    append(refused, b"no log beside a\n")
-    assert place.sidecar(receiver, "--once").ends() == 5
-    refused.unlink()
-    assert place.sidecar(receiver, "--once", plain=older).ends() == 0
-    assert unstored() == 1
-    assert place.sidecar(receiver, "--once").ends() == 0
-    assert unstored() == 0
-
-
 def test_an_older_receiver_refuses_a_log_with_an_encoded_name_and_takes_the_others(
     place: Place, older: tuple[str, ...]
 ) -> None:
@@ -116,13 +95,3 @@ def test_an_older_receiver_refuses_a_log_with_an_encoded_name_and_takes_the_othe
     named.rename(place.root / "a.log")
     assert place.sidecar(receiver, "--once").ends() == 0
     holds(receiver, {"a.log": data, "other.log": other})
-
-
-def test_a_search_of_today_at_an_older_receiver_finds_all(place: Place, older: tuple[str, ...]) -> None:
-    """The older receiver refuses a sieve with so many texts."""
-    log = append(place.root / "a.log", b"step 1\n" * 5000 + b"OSError: [Errno 28] No space left on device\n")
-    receiver = place.serve(plain=older)
-    assert place.sidecar(receiver, "--once").ends(120) == 0
-    holds(receiver, {"a.log": log})
-    program = place.call("findings", RUN, "--receiver", receiver.address, "-o", "json")
-    assert [json.loads(each)["event_name"] for each in program.printed.splitlines()] == ["disk.full"], program.talk()

@@ -18,13 +18,12 @@ from flarelog.security.tls import Tls
 from flarelog.security.tokens import UNKNOWN, Tokens, tokens_path
 from flarelog.v1 import log_pb2
 from flarelog.wire import calls, listing
-from flarelog.wire.codec.base import MAJOR, SERVICE
+from flarelog.wire.codec.base import SERVICE
 from flarelog.wire.codec.findings import Asked
-from flarelog.wire.codec.push import encode_request
-from flarelog.wire.codec.replies import decode_reply
 from flarelog.wire.codec.timeline import Times
 from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, new_place, until
 from tests.certificates import Authority
+from tests.messages import decode_reply, encode_request
 
 files = Tls.arguments
 DATA = lines(100)
@@ -44,7 +43,7 @@ runs = ["public-*"]
 
 async def push(channel: grpc.aio.Channel, site: str = SITE) -> bool:
     call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
-    await call.write(encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, MAJOR, "test"), 1))
+    await call.write(encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16), 1))
     reply = await call.read()
     call.cancel()
     assert isinstance(reply, Reply)

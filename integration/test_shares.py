@@ -25,11 +25,11 @@ from flarelog.names import MAX_PARTS
 from flarelog.security.tls import Tls
 from flarelog.stores.local import journal
 from flarelog.wire import calls
-from flarelog.wire.codec.base import MAJOR, SERVICE
-from flarelog.wire.codec.push import encode_request
-from flarelog.wire.codec.replies import decode_reply
+from flarelog.wire.codec.base import SERVICE
+from flarelog.wire.several import decode_replies
 from integration.harness.places import LOG, PATIENCE, RUN, Place, Receiver, append, lines
 from tests.certificates import Authority
+from tests.messages import decode_reply, encode_request
 
 files = Tls.arguments
 DEEP = 80  # logs
@@ -62,21 +62,20 @@ async def connected(receiver: Receiver, tls: Tls | None = None) -> AsyncIterator
 
 async def opened(channel: grpc.aio.Channel, streams: Sequence[StreamId], producer: bytes = b"x" * 16) -> list[Reply]:
     """The first reply to each of *streams*, all opened in one call at once; accepted ones are left again."""
-    call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
+    call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_replies)()
     replies = dict[int, Reply]()
     reading = asyncio.ensure_future(call.read())  # before the first write: gRPC drops replies that no read waits for
     # A receiver at its limit of calls answers and ends this one before it reads.
     with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
         for number, stream in enumerate(streams, 1):
-            await call.write(encode_request(Open(stream, producer, 0, MAJOR, "test"), number))
+            await call.write(encode_request(Open(stream, producer), number))
     async with asyncio.timeout(PATIENCE):
         while len(replies) < len(streams):
-            reply = await reading
-            assert isinstance(reply, Reply), reply
-            if reply.number not in replies:
-                replies[reply.number] = reply
-                if reply.code is Code.OK:
-                    await call.write(encode_request(Leave(), reply.number))
+            for reply in await reading:
+                if reply.number not in replies:
+                    replies[reply.number] = reply
+                    if reply.code is Code.OK:
+                        await call.write(encode_request(Leave(), reply.number))
             if len(replies) < len(streams):
                 reading = asyncio.ensure_future(call.read())
     call.cancel()
@@ -166,7 +165,7 @@ def test_what_a_site_makes_is_limited_with_a_sentence_each(place: Place) -> None
         async with connected(federation.receiver, federation.site("evil")) as channel:
             found = []
             for log in ("a.log", "1/2/b.log", "1/2/3/4/5/c.log", "1/2/3/c.log", "d.log", "a.log", "/".join("x" * 17)):
-                raw: Any = encode_request(Open(StreamId(RUN, "evil", "NAME"), b"x" * 16, 0, MAJOR, ""), 1)
+                raw: Any = encode_request(Open(StreamId(RUN, "evil", "NAME"), b"x" * 16), 1)
                 call: Any = channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
                 await call.write(_renamed(raw, log))
                 found.append(await call.read())
@@ -243,7 +242,7 @@ def test_a_name_in_a_certificate_that_the_policy_does_not_use_counts_for_nothing
             for number in range(3):
                 call: Any = mine.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)()
                 stream = StreamId(RUN, "evil", f"{number}.log")
-                await call.write(encode_request(Open(stream, b"x" * 16, 0, MAJOR, "test"), 1))
+                await call.write(encode_request(Open(stream, b"x" * 16), 1))
                 assert (await call.read()).code is Code.OK
                 begun.append(call)
             (refused,) = await opened(mine, [StreamId(RUN, "evil", "one-more.log")])

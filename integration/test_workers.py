@@ -30,8 +30,6 @@ from flarelog.receiver.workers.relay import said_of
 from flarelog.security.tls import Tls
 from flarelog.wire import calls, listing
 from flarelog.wire.codec.base import SERVICE
-from flarelog.wire.codec.push import encode_request
-from flarelog.wire.codec.replies import decode_reply
 from integration.harness.places import (
     LOG,
     RUN,
@@ -46,6 +44,7 @@ from integration.harness.places import (
     until,
 )
 from tests.certificates import Authority
+from tests.messages import decode_reply, encode_request
 
 WORKERS = ("--workers", "2")
 SITES = [f"site-{n}" for n in range(4)]

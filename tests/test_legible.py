@@ -22,11 +22,11 @@ from flarelog.wire import several, statuses
 from flarelog.wire.codec.base import MAJOR, MAX_TEXT
 from flarelog.wire.codec.findings import decode_asked, decode_found
 from flarelog.wire.codec.lists import decode_info, decode_list
-from flarelog.wire.codec.push import decode_request
 from flarelog.wire.codec.reads import decode_piece, decode_read, read_request
 from flarelog.wire.codec.runs import decode_list_runs, decode_receiver, decode_remove, decode_run, decode_run_info
 from flarelog.wire.codec.timeline import decode_moments, decode_timeline
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
+from tests.messages import decode_request
 from tests.rows import rows
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {

@@ -1,9 +1,8 @@
-"""One log's delivery to one receiver: when to open, send, gather, beat, finish, and reconnect.
+"""One log's delivery to one receiver: when to open, send, beat, finish, and reconnect.
 
 Laws that hold here: no data is sent before the receiver has answered the Open. After a connection that made progress,
-or lasted, the next one follows at once, unless it ended in silence; otherwise a backoff comes first. Lines wait for
-more lines as long as the receiver asks, unless there is a reason to hurry. The time is told, in seconds of a monotonic
-clock; wall times are seconds since 1970.
+or lasted, the next one follows at once, unless it ended in silence; otherwise a backoff comes first. The time is told,
+in seconds of a monotonic clock; wall times are seconds since 1970.
 
 The shell calls ``open``, then ``heard`` with every reply; once ``answered``, ``next`` as there is room; ``ended`` when
 the connection has ended, and ``open`` again after ``wait`` seconds.
@@ -34,8 +33,6 @@ from flarelog.model import (
 from flarelog.values import changed
 from flarelog.version import __version__
 
-LONGEST_PACE = 4.0  # seconds; limit on the pace that a receiver may ask for
-LOOK_UP = 0.2  # seconds of gathering between two checks for a reason to send at once
 GATHERED = 64 << 10  # unread bytes from which on a log no longer gathers, whatever pace the receiver asks for
 NEWS_EVERY = 2.0  # seconds between two News of a log
 URGENT_POLL = 0.2  # seconds between two polls while a rotated file holds up its successor
@@ -108,7 +105,6 @@ class Delivery:
         self._due = -math.inf  # earliest time of the next connection
         self._failures = 0  # connections in a row without progress
         self._answered_at = math.inf  # when the receiver answered the present connection's Open
-        self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and the time of the last one
         self._told, self._news_at = 0, math.inf  # the source's end in the last News, and the time of the next News
         self._fared: Activity | None = None  # the writers' activity in the last News
 
@@ -147,9 +143,7 @@ class Delivery:
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
         news = changed(self.word(now, wall), place=place)
-        return Open(
-            self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True, started=started
-        )
+        return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, started=started)
 
     @property
     def answered(self) -> bool:
@@ -192,13 +186,6 @@ class Delivery:
 
     # --- sending
 
-    def gather(self, now: float) -> float:
-        """Seconds for which new lines should wait for more; 0: not at all."""
-        rest = self._sent_at + self._pace - now
-        if not 0 < rest <= self._pace:
-            return 0.0
-        return 0.0 if self.hurries else min(rest, LOOK_UP)
-
     @property
     def hurries(self) -> bool:
         """Whether there is a reason not to gather lines."""
@@ -220,7 +207,6 @@ class Delivery:
         producer, source = self.producer, self._source
         item = source.next(producer.position, producer.marks_sent, min(most, producer.room()), now)
         if isinstance(item, bytes):
-            self._sent_at = now
             return producer.chunk(item)
         if item is not None:
             digest = producer.position_digest
@@ -286,5 +272,4 @@ class Delivery:
         if not self.answered:
             self._answered_at = now
         self._source.acknowledged(producer.acked)
-        self._pace = 0.0 if reply.call_window else min(reply.pace, LONGEST_PACE)  # the call gathers for all its logs
         return producer.awaits_reply

@@ -1,8 +1,7 @@
 """The receive windows: one budget of bytes in flight, shared among the senders by need.
 
-A call has one window for all its streams, so that a thousand logs of a site get as much as one. If the producer does
-not support that, each stream has a window. Busy windows divide the budget among themselves; an idle window gets the
-share that it would have if all open windows were busy.
+A call has one window for all its streams, so that a thousand logs of a site get as much as one. Busy windows divide the
+budget among themselves; an idle window gets the share that it would have if all open windows were busy.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ ANSWERED_BY = 8  # one part in so many of a window may be received and unanswere
 
 
 class Window:
-    """The receive window of a call, or of one stream of it."""
+    """The receive window of a call."""
 
     __slots__ = ("busy", "taken", "told", "unanswered")
 

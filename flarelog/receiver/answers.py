@@ -1,6 +1,6 @@
 """The replies of a Push call: one task acknowledges many messages at a time, once the store has committed them.
 
-A reply costs as much as a message, so replies for several streams leave as one, if the producer supports that. While
+A reply costs as much as a message, so replies for several streams leave as one. While
 there are too many messages, or very many logs are active, replies are delayed, and one reply covers several messages.
 So are the replies to small messages that come soon after a reply. The delay blocks nothing: messages are committed at
 once, or together if they come at a steady rate, and a window that fills is answered at once.
@@ -41,7 +41,6 @@ class Answers:
         self, context: Context, pressure: Pressure, load: Load, patience: float, stuck: Callable[[], None]
     ) -> None:
         self.deaf = False  # no reply can leave
-        self.several = False  # the producer accepts replies for several streams in one message
         self._context, self._pressure, self._load = context, pressure, load
         self._clock = asyncio.get_running_loop().time
         self._patience, self._stuck = patience, stuck
@@ -66,8 +65,7 @@ class Answers:
 
     def acknowledge(self, session: Session) -> None:
         """Acknowledge the received messages of *session* once they are committed."""
-        if self.several:
-            self._speakers.spoke(session.number, self._clock())
+        self._speakers.spoke(session.number, self._clock())
         delay = self._delay(session)
         if session.behind and self._steady and session.unanswered < LITTLE and not session.window.fills:
             self._commit_later(session)
@@ -126,7 +124,7 @@ class Answers:
         if session.pressing:
             return 0.0
         now = self._clock()
-        if self._pressure.pace_of(self._load) or (self.several and self._speakers.many(now) > MANY):
+        if self._pressure.pace_of(self._load) or self._speakers.many(now) > MANY:
             return self._pressure.crowd.answer_within
         return self._answered_at + EVERY - now if session.unanswered < LITTLE else 0.0
 
@@ -164,7 +162,7 @@ class Answers:
         loop = asyncio.get_running_loop()
         try:
             while self._last_words or self._dirty:
-                if self.several and (rest := self._gathering.wait(loop.time())) > 0 and not self._presses():
+                if (rest := self._gathering.wait(loop.time())) > 0 and not self._presses():
                     await self._soon(rest)
                     continue
                 if self._last_words:
@@ -209,7 +207,7 @@ class Answers:
             await asyncio.gather(*(session.sync() for session in behind))
 
     async def _write(self, replies: list[Reply]) -> None:
-        for said in several.encode_all(replies) if self.several else replies:
+        for said in several.encode_all(replies):
             timer = asyncio.get_running_loop().call_later(self._patience, self._give_up)
             try:
                 if not self.deaf:

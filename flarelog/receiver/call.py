@@ -47,7 +47,7 @@ class Call:
         self.address = str(context.peer())
         self.connection = intake.callers.guard.connection_of(context)
         self.load = Load()
-        self.window: Window | None = None  # of all streams of the call, if the producer supports that
+        self.window = Window()
         self.ended = ""  # the reason, if the receiver ended the call
         self.gone = False  # the producer has gone
         self.lost = False  # the producer has gone without closing its streams
@@ -223,8 +223,6 @@ class Call:
         self._last = number
         if not 8 <= len(opened.producer) <= 64:
             raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
-        if opened.several and self.window is None:
-            self.window, self._answers.several = Window(), True
         workers, stream = self._intake.callers.workers, opened.stream
         if workers is not None and not workers.place.mine(stream.run, stream.site):
             raise Refused(

@@ -37,7 +37,7 @@ class Line(Protocol):
     address: str
     context: Context
     load: Load
-    window: Window | None  # of all streams of the call; None: each stream has its own
+    window: Window  # of all streams of the call
     gone: bool
     lost: bool
 
@@ -118,7 +118,7 @@ class Session:
         self.identity = NOBODY
         self.admitted = False  # whether the run and the site have room for the stream's records
         self.counted = False  # whether the quota counts the stream as open
-        self.window = line.window or Window()
+        self.window = line.window
         self.unanswered = 0  # received bytes that no reply covers yet
         self.due = True  # a reply is due: the first one, or a delayed one
         self._new: bool | None = None  # whether its pause is to be logged; None: it is not paused
@@ -297,7 +297,7 @@ class Session:
             codecs=house.unpacking.codecs,
             pace=house.pressure.pace_of(self.line.load),
             number=self.number,
-            call_window=window.told if self.line.window is not None else 0,
+            call_window=window.told,
         )
 
     # --- ending

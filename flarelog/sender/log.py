@@ -332,9 +332,6 @@ class Log:
             return said, False
         now, wall = time.monotonic(), time.time()
         self._full = False
-        if pause := delivery.gather(now):
-            self._look_after(pause)
-            return said, False
         while len(said) < _MARKS:
             item = delivery.next(now, wall, room)
             self._say_losses()

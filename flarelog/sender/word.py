@@ -1,6 +1,6 @@
 """The report of a sidecar that has no log to carry it: no file can be sent, or missing files are no longer missing.
 
-The report opens no log. A receiver that is too old for it gets none.
+The report opens no log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from flarelog.sender.consents import Consents
 from flarelog.sender.healths import Healths
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
-from flarelog.wire import calls
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.uplink import Gone
 
@@ -28,7 +27,6 @@ EVERY = 1.0  # seconds between two checks
 LATER = 10.0  # seconds until a failed report is retried
 WITHIN = 5.0  # seconds that each of the two answers may take
 NAME = "flarelog-news"  # an Open needs the name of a log; this log is not created
-TAKEN_SINCE = 1, 1  # the first version of the protocol with such reports
 
 
 class Site(Protocol):
@@ -99,14 +97,11 @@ class Word:
 
     async def _tell(self, news: News) -> None:
         options, link = self._site.options, self._site.link
-        about = await calls.run_call(link.channels.current(), "GetRun")(options.run, timeout=WITHIN)
-        if (about.major, about.minor) < TAKEN_SINCE:
-            return
         said = _Said()
         stream = link.uplink().stream(said)
         try:
             where = StreamId(options.run, options.site, NAME)
-            stream.put(Open(where, link.producer_id, link.epoch, agent=AGENT, news=news, several=True, news_only=True))
+            stream.put(Open(where, link.producer_id, link.epoch, agent=AGENT, news=news, news_only=True))
             async with asyncio.timeout(WITHIN):
                 await said.over.wait()
             stream.check()

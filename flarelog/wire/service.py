@@ -18,7 +18,6 @@ from flarelog.wire.codec.base import MAJOR, MAX_MESSAGE, MINOR, SERVICE, Malform
 from flarelog.wire.codec.findings import decode_asked, encode_found
 from flarelog.wire.codec.lists import decode_list, encode_info
 from flarelog.wire.codec.reads import decode_read, encode_piece
-from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.codec.runs import (
     decode_list_runs,
     decode_remove,
@@ -157,9 +156,7 @@ def handlers(
         grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Push": grpc.stream_stream_rpc_method_handler(
-                    pushed, response_serializer=_unless_encoded(encode_reply)
-                ),
+                "Push": grpc.stream_stream_rpc_method_handler(pushed),
                 "Read": stream_handler(read, Action.READ, decode_read, encode_piece),
                 "List": stream_handler(list_streams, Action.LIST, decode_list, encode_info),
                 "StartRun": run_handler(start_run, Action.START_RUN),

@@ -1,7 +1,7 @@
 """Batch the requests and replies of several streams into one message, at the cost of one.
 
-Laws: a message of one stream has the form from before there were batches, so that an older peer understands it. An
-invalid part affects only its own stream. The parts of a message are bounded, because a part costs more than its bytes.
+Laws: an invalid part affects only its own stream. The parts of a message are bounded, because a part costs more than
+its bytes.
 """
 
 from __future__ import annotations
@@ -37,18 +37,12 @@ class Batch:
         self._said.append((head, data))
         self.size += len(head) + len(data)
 
-    def first(self) -> bytes:
-        """Remove the first request, and return it as a message of its own."""
-        head, data = self._said.pop(0)
-        self.size -= len(head) + len(data)
-        return b"".join((head, data))
-
-    def messages(self, *, several: bool) -> Iterator[bytes]:
-        """All requests as messages: with *several* in as few as their sizes allow, which the receiver must support."""
+    def messages(self) -> Iterator[bytes]:
+        """All requests, in as few messages as their sizes allow."""
         first = size = 0
         for at, (head, data) in enumerate(self._said):
             length = len(head) + len(data)
-            if at > first and (not several or size + length > _FULL or at - first == _EACH):
+            if at > first and (size + length > _FULL or at - first == _EACH):
                 yield _joined(self._said[first:at])
                 first, size = at, 0
             size += length

@@ -1,9 +1,8 @@
 """The producer's end of a Push call, which carries all logs of a sidecar.
 
 The call asks a log for its requests only when they can be sent: bytes are read from a file when their turn comes, the
-requests of many logs leave as one message, and the bytes in flight stay within the call's window. A receiver that has
-not announced batches gets one request a message. An answer to any log shows that the receiver is alive; a receiver that
-owes an answer for too long counts as lost.
+requests of many logs leave as one message, and the bytes in flight stay within the call's window. An answer to any log
+shows that the receiver is alive; a receiver that owes an answer for too long counts as lost.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any, Protocol
 import grpc
 
 from flarelog.delivery.fair import ALL, SMALL, Fair, Gathering
-from flarelog.delivery.sending import LONGEST_PACE
 from flarelog.model import Chunk, Code, Leave, News, Reply
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.push import Request
@@ -27,7 +25,7 @@ from flarelog.wire.several import Batch
 FULL = 1 << 20  # bytes from which a batch is full
 LONGEST_TURN = 0.005  # seconds to fill a batch
 CALM = 1.0  # seconds without a hurrying log after which gathering begins
-FIRST_ANSWER = 0.2  # seconds to wait for the first answer, which tells whether the receiver supports batches
+LONGEST_PACE = 4.0  # seconds; limit on the pace that a receiver may ask for
 FAREWELL = 1.0  # seconds to tell the receiver that no stream comes again
 
 ENDED = (asyncio.InvalidStateError, grpc.aio.BaseError)
@@ -126,7 +124,7 @@ class Uplink:
         self._batch = Batch()  # sent next
         self._fair = Fair()
         self._gathering = Gathering(steady=Gathering.STEADY)
-        self._window: int | None = None  # bytes; None: the receiver has not announced that it supports batches
+        self._window = ALL  # bytes; the first answer tells them
         self._in_flight = 0  # bytes
         self._hurries = False  # a log with requests hurries
         self._hurried_at = -math.inf  # the last time that a log hurried
@@ -134,7 +132,6 @@ class Uplink:
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._may_write = asyncio.Event()
-        self._answered = asyncio.Event()
         self._writing = asyncio.create_task(self._write())
         self._reading = asyncio.create_task(self._read())
         self._watching = asyncio.create_task(self._heartbeat.run(self._beat, self._miss))
@@ -182,7 +179,6 @@ class Uplink:
             stream.lost(error)
         self._batch, self._fair = Batch(), Fair()  # the writing task may be about to ask the queued logs
         self._may_write.set()
-        self._answered.set()
         self._heartbeat.end()  # lets the tasks return: a cancelled task would keep the connection
         if self._reading is not asyncio.current_task():
             self._reading.cancel()
@@ -224,12 +220,11 @@ class Uplink:
     async def _write(self) -> None:
         try:
             await self._may_write.wait()
-            await self._begin()
             await self._gathered()
             while not self.over:
                 made = not self._parting and self._made()
                 batch, self._batch = self._batch, Batch()
-                for raw in batch.messages(several=self._window is not None):
+                for raw in batch.messages():
                     self._heartbeat.said()
                     await self._call.write(raw)
                 if made:  # the next batch is the rest of this one
@@ -242,14 +237,6 @@ class Uplink:
                     await self._gathered()
         except (grpc.RpcError, asyncio.CancelledError, *ENDED):
             pass  # the reply that ended the call may still be in flight; the reading task gets it and ends the call
-
-    async def _begin(self) -> None:
-        """Send the first request alone: its answer tells whether the receiver supports batches."""
-        if len(self._batch):
-            await self._call.write(self._batch.first())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FIRST_ANSWER):
-                    await self._answered.wait()
 
     async def _gathered(self) -> None:
         """Wait until the next batch should be sent."""
@@ -266,7 +253,7 @@ class Uplink:
         """Fill the batch with the requests of the logs whose turn it is. Returns whether more may follow at once."""
         self._may_write.clear()
         self._hurries = False
-        began, window = self._loop.time(), self._window or ALL
+        began, window = self._loop.time(), self._window
         while self._batch.size < FULL:
             now, room = self._loop.time(), window - self._in_flight
             turn = self._fair.next(fresh_alone=room <= 0) if room > -window // 4 else None
@@ -325,7 +312,6 @@ class Uplink:
                 self._heard_at = loop.time()
                 for reply in replies:
                     self._heard(reply)
-                self._answered.set()
                 if len(self._fair):
                     self._may_write.set()  # the window may have room again
         except grpc.RpcError as error:
@@ -339,7 +325,7 @@ class Uplink:
         self.closing = self.closing or reply.code is Code.GOING_AWAY
         self._heartbeat.within(reply.idle_timeout)
         self._window = reply.call_window or self._window
-        self._pace = min(reply.pace, LONGEST_PACE) if self._window is not None else 0.0
+        self._pace = min(reply.pace, LONGEST_PACE)
         stream = self._streams.get(reply.number)
         if stream is not None:  # otherwise the stream was left
             stream.heard(reply, self._heard_at)

@@ -8,8 +8,6 @@ from flarelog.checksum import extend
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.delivery.sending import (
     GATHERED,
-    LONGEST_PACE,
-    LOOK_UP,
     MOST_MOVES,
     NEWS_EVERY,
     Again,
@@ -21,7 +19,6 @@ from flarelog.delivery.sending import (
 )
 from flarelog.model import Activity, Chunk, Code, Gap, Generation, Mark, News, Receipt, Reply, StreamId
 from tests.joined.link import Memory
-from tests.rows import together
 
 STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"
 OPTIONS = DeliveryOptions(first_delay=0.1, max_delay=5.0)
@@ -50,14 +47,14 @@ class Looked(Growing):
         return Memory.unread(self) if look else self.seen - self.end
 
 
-def held(data: bytes, pace: float = 0.0, code: Code = Code.OK, elsewhere: bool = False) -> Reply:
-    return Reply(code, len(data), extend(0, data), 0, b"A", 1, "because", pace=pace, elsewhere=elsewhere)
+def held(data: bytes, code: Code = Code.OK, elsewhere: bool = False) -> Reply:
+    return Reply(code, len(data), extend(0, data), 0, b"A", 1, "because", elsewhere=elsewhere)
 
 
-def opened(source: Memory, now: float = 0.0, pace: float = 0.0) -> Delivery:
+def opened(source: Memory, now: float = 0.0) -> Delivery:
     delivery = Delivery(STREAM, source, OPTIONS)
     delivery.open(ME, 0, 0, now, 0.0)
-    delivery.heard(held(b"", pace), now)
+    delivery.heard(held(b""), now)
     return delivery
 
 
@@ -156,26 +153,21 @@ def test_a_log_goes_over_as_bytes_and_a_receipt_when_it_is_drained() -> None:
     assert delivery.sealed
 
 
-@together(
-    ("pace", "more", "draining", "seconds"),
+@pytest.mark.parametrize(
+    ("more", "draining", "hurries"),
     [
-        pytest.param(0.0, b"x", False, 0.0, id="not-unless-the-receiver-asks"),
-        pytest.param(0.1, b"x", False, 0.1, id="for-as-long-as-it-asks"),
-        pytest.param(2.0, b"x", False, LOOK_UP, id="with-a-look-now-and-then"),
-        pytest.param(3600.0, b"x", False, LOOK_UP, id="never-for-longer-than-there-is-reason"),
-        pytest.param(2.0, bytes(GATHERED), False, 0.0, id="not-where-much-has-come-since-the-latest-look"),
-        pytest.param(2.0, b"x", True, 0.0, id="not-at-the-end"),
+        pytest.param(b"x", False, False, id="not-a-line"),
+        pytest.param(bytes(GATHERED), False, True, id="where-much-has-come-since-the-latest-look"),
+        pytest.param(b"x", True, True, id="at-the-end"),
     ],
 )
-def test_lines_wait_for_more(pace: float, more: bytes, draining: bool, seconds: float) -> None:
+def test_a_log_hurries(more: bytes, draining: bool, hurries: bool) -> None:
     source = Looked(b"abc")
-    delivery = opened(source, pace=pace)
-    assert delivery.gather(0.0) == 0, "the first need not wait"
+    delivery = opened(source)
     delivery.next(0.0, 0.0)
     source.data += more
     source.draining = draining
-    assert delivery.gather(0.0) == seconds
-    assert delivery.gather(LONGEST_PACE) == 0
+    assert delivery.hurries == hurries
 
 
 def test_a_gap_is_given_to_be_said_when_it_is_sent_first() -> None:

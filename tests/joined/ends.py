@@ -32,8 +32,9 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import InotifyWatch, Watch
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire.codec.lists import decode_info, encode_info, parts_of
-from flarelog.wire.codec.push import Request, decode_request, encode_request
-from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.push import Request
+from flarelog.wire.codec.replies import encode_reply
+from tests.messages import decode_reply, decode_request, encode_request
 from tests.sources.files.tailing import NoWatch
 from tests.stores.local.crash import crash
 
@@ -81,7 +82,7 @@ class Call:
     address: str = "a peer"
     context: Any = None
     load: Load = field(default_factory=Load)
-    window: Window | None = None
+    window: Window = field(default_factory=Window)
     gone: bool = False
     lost: bool = False
 
@@ -238,8 +239,6 @@ class Delivery:
     def send(self, count: int, now: float) -> int:
         """Write at most *count* items into the call; return how many there were."""
         for sent in range(count if self.opened else 0):
-            if self.sending.gather(now):
-                return sent
             item = self.sending.next(now, WALL + now)
             if news := self.sending.news(now, WALL + now):
                 self._write(news)

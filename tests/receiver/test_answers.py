@@ -65,7 +65,6 @@ def test_an_opened_log_is_answered_however_often_held_ones_ask_again() -> None:
         context: Any = Context()
         pressure: Any = SimpleNamespace(pace_of=lambda load: 0.0)
         context.answers = answers = Answers(context, pressure, Load(), 60.0, lambda: None)
-        answers.several = True
         answers.last_word(Reply(Code.PAUSE, number=HELD))
         session: Any = Held()
         answers.acknowledge(session)

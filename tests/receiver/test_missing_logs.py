@@ -22,8 +22,8 @@ from flarelog.receiver.server import Server
 from flarelog.stores.base import Note
 from flarelog.stores.local import unstored
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire.codec.push import encode_request
 from tests.contexts import Bare
+from tests.messages import encode_request
 from tests.missing import write_all
 from tests.receiver.test_removals import play, pushed
 from tests.stored import TemporaryStore

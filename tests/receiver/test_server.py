@@ -22,10 +22,11 @@ from flarelog.receiver.standing import Standing
 from flarelog.security.access import PolicyFile
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire.codec.push import Request, encode_request
+from flarelog.wire.codec.push import Request
 from flarelog.wire.several import Batch, decode_replies
 from tests.certificates import auth_context
 from tests.contexts import Bare
+from tests.messages import encode_request
 from tests.stored import TemporaryStore
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -55,7 +56,7 @@ class Call(Bare):
         return encode_request(request)
 
     async def write(self, reply: Any) -> None:
-        self.replies.append(reply)
+        self.replies += decode_replies(reply)
         self._answered.set()
 
     def peer(self) -> str:
@@ -73,10 +74,6 @@ class Together(Call):
         await self._answered.wait()
         self._answered.clear()
         return self._messages.pop(0) if self._messages else grpc.aio.EOF
-
-    async def write(self, reply: Any) -> None:
-        self.replies += decode_replies(reply)
-        self._answered.set()
 
 
 def pushed(root: Path, *requests: Request, announced_runs_only: bool = False) -> list[Reply]:
@@ -99,7 +96,7 @@ def batch(*requests: tuple[int, Request]) -> bytes:
     made = Batch()
     for number, request in requests:
         made.add(number, request)
-    (message,) = made.messages(several=True)
+    (message,) = made.messages()
     return message
 
 
@@ -114,7 +111,7 @@ def test_what_is_pushed_is_acknowledged_and_sealed(tmp_path: Path) -> None:
 
 
 def test_what_comes_together_is_acknowledged_together(tmp_path: Path) -> None:
-    end, stream = extend(0, DATA), Open(STREAM, b"a-producer", several=True)
+    end, stream = extend(0, DATA), Open(STREAM, b"a-producer")
     zone, generation = (0, Attributes(0, 0, "zone:UTC")), (1, Generation(0, 0, "log.txt", 0, "1:2:3"))
     messages = [
         batch((1, stream)),
@@ -137,7 +134,7 @@ def test_a_receipt_is_committed_together_with_the_bytes_that_came_with_it(
 ) -> None:
     commits, end = mocker.spy(LocalStore, "commit"), extend(0, DATA)
     messages = [
-        batch((1, Open(STREAM, b"a-producer", several=True))),
+        batch((1, Open(STREAM, b"a-producer"))),
         batch((1, CHUNK), (1, Receipt(len(DATA), end, 0))),
     ]
 

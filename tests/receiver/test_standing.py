@@ -26,7 +26,7 @@ from tests.certificates import Authority, auth_context
 from tests.receiver.test_server import Staying, standing_of
 from tests.stored import TemporaryStore
 
-OPENED = Open(StreamId("run-1", "site-1", "app.log"), b"p" * 16, 0, 1)
+OPENED = Open(StreamId("run-1", "site-1", "app.log"), b"p" * 16)
 
 
 class Shown(Staying):

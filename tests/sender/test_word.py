@@ -9,12 +9,11 @@ from typing import Any, cast
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog.model import Code, Health, News, Open, ReceiverInfo, Reply
+from flarelog.model import Code, Health, News, Open, Reply
 from flarelog.sender.healths import Healths
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.word import NAME, Site, Word
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.wire.codec.base import MAJOR, MINOR
 from flarelog.wire.uplink import Gone, Speaker
 
 WHY = "a_b.log-ead044a8 cannot be read: why"
@@ -26,19 +25,11 @@ NONE, ONE, NO_ROOT = ((), True), ((WHY,), True), ((), False)
 class Receiver:
     """A link, the call over it, the call's stream, and the Opens that the receiver got."""
 
-    minor: int = MINOR
     gone: int = 0  # calls that end without an answer
     answers: list[Code] = field(default_factory=list)  # the answers before OK
-    asked: int = 0
     told: list[Open] = field(default_factory=list)
     producer_id: bytes = b"a-producer"
     epoch: int = 3
-
-    @property
-    def channels(self) -> Any:
-        return self
-
-    def current(self) -> None: ...
 
     def uplink(self) -> Any:
         return self
@@ -62,11 +53,6 @@ class Receiver:
 
     def leave(self) -> None: ...
 
-    async def about(self, run: str, timeout: float) -> ReceiverInfo:
-        assert (run, timeout > 0) == ("run-1", True)
-        self.asked += 1
-        return ReceiverInfo("unknown", MAJOR, self.minor)
-
 
 class Consent:
     """A site's policy."""
@@ -89,7 +75,6 @@ class Consent:
         ),
         pytest.param(Receiver(answers=[Code.REJECTED]), [ONE, None, ONE], [], id="not-again-what-is-refused"),
         pytest.param(Receiver(gone=1), [ONE, NONE], [NONE], id="what-holds-by-then"),
-        pytest.param(Receiver(minor=0), [ONE, ONE, NONE], [], id="nothing-to-an-older-receiver"),
     ],
 )
 def test_what_is_missing_is_told_where_it_is_new(
@@ -102,15 +87,12 @@ def test_what_is_missing_is_told_where_it_is_new(
     for opened in receiver.told:
         assert (str(opened.stream), opened.producer, opened.epoch) == (f"run-1/site-1/{NAME}", b"a-producer", 3)
         assert opened.news_only
-    if not receiver.minor:
-        assert receiver.asked == 2, "once for each thing that is new"
 
 
 @pytest.mark.parametrize(("alone", "given"), [(False, True), (True, False)], ids=["it-has-a-log", "nothing-may-leave"])
 def test_a_sidecar_says_nothing_where(alone: bool, given: bool, mocker: MockerFixture) -> None:
     receiver = Receiver()
     assert said(receiver, [ONE], mocker, alone=alone, given=given) == []
-    assert receiver.asked == 0
 
 
 def said(
@@ -121,7 +103,6 @@ def said(
     alone: bool = True,
     given: bool = True,
 ) -> list[tuple[tuple[str, ...], bool]]:
-    mocker.patch("flarelog.wire.calls.run_call", return_value=receiver.about)
     news = [None if one is None else News(0, 0, health=Health(unread=one[0]), whole=one[1]) for one in looks]
     healths = mocker.Mock(take=lambda: news.pop(0))
     site = mocker.Mock(options=OPTIONS, link=receiver, consents=Consent(given))

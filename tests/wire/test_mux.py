@@ -79,8 +79,8 @@ class Context(Bare):
     async def read(self) -> Any:
         return await self._line.up.get()
 
-    async def write(self, reply: Reply | bytes) -> None:
-        await self._line.down.put(reply if isinstance(reply, bytes) else encode_reply(reply))
+    async def write(self, reply: bytes) -> None:
+        await self._line.down.put(reply)
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
@@ -89,8 +89,8 @@ class Context(Bare):
 class Log:
     """A sidecar's part for one log: a producer, and its stream in the call."""
 
-    def __init__(self, uplink: Uplink, log: str, *, several: bool = False) -> None:
-        self.id, self.several = stream_id(log), several
+    def __init__(self, uplink: Uplink, log: str) -> None:
+        self.id = stream_id(log)
         self.producer = Producer(DeliveryOptions())
         self.replies: list[Reply] = []
         self.changed = asyncio.Event()
@@ -129,7 +129,7 @@ class Log:
             await self.changed.wait()
 
     async def opened(self) -> None:
-        self.stream.put(Open(self.id, ME, self.producer.epoch, several=self.several))
+        self.stream.put(Open(self.id, ME, self.producer.epoch))
         await self.until(lambda: bool(self.replies))
 
     async def sends(self, data: bytes) -> None:
@@ -161,8 +161,8 @@ class Ends:
         finally:
             await self.line.down.put(grpc.aio.EOF)
 
-    def log(self, name: str, *, several: bool = False) -> Log:
-        return Log(self.uplink, name, several=several)
+    def log(self, name: str) -> Log:
+        return Log(self.uplink, name)
 
 
 def between(root: Path, play: Callable[[Ends], Awaitable[None]], **limits: Any) -> None:
@@ -370,10 +370,9 @@ def test_a_heartbeat_of_one_log_is_one_of_all(tmp_path: Path, mocker: MockerFixt
     between(tmp_path, play, idle_timeout=1.0)
 
 
-@pytest.mark.parametrize("several", [True, False])
-def test_no_more_is_made_than_what_leaves(tmp_path: Path, several: bool) -> None:
+def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=several) for number in range(8)]
+        logs = [ends.log(f"{number}.log") for number in range(8)]
         await asyncio.gather(*(log.opened() for log in logs))
         ends.line.passing.clear()
         for log in logs:
@@ -393,7 +392,7 @@ def test_no_more_is_made_than_what_leaves(tmp_path: Path, several: bool) -> None
 
 def test_all_that_is_on_its_way_keeps_within_the_window_of_the_call(tmp_path: Path) -> None:
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=True) for number in range(4)]
+        logs = [ends.log(f"{number}.log") for number in range(4)]
         await asyncio.gather(*(log.opened() for log in logs))
         assert {log.replies[-1].call_window for log in logs} == {256 << 10}
         ends.line.passing.clear()
@@ -414,7 +413,7 @@ def test_all_that_is_on_its_way_keeps_within_the_window_of_the_call(tmp_path: Pa
 
 def test_a_line_leaves_before_the_gigabytes_of_others(tmp_path: Path) -> None:
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=True) for number in range(8)]
+        logs = [ends.log(f"{number}.log") for number in range(8)]
         await asyncio.gather(*(log.opened() for log in logs))
         ends.line.passing.clear()
         for log in logs[1:]:
@@ -440,7 +439,7 @@ def test_what_many_logs_say_little_of_may_be_gathered_and_nothing_else(tmp_path:
     mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (0.01, 0.01))
 
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=True) for number in range(Gathering.FEW + 100)]
+        logs = [ends.log(f"{number}.log") for number in range(Gathering.FEW + 100)]
         await asyncio.gather(*(log.opened() for log in logs))
         await asyncio.gather(*(log.says(b"a line\n") for log in logs[: Gathering.FEW]))
         assert ends.uplink.gathers == 0.0
@@ -466,7 +465,7 @@ def test_what_was_gathered_leaves_without_another_wait_however_many_turns_it_tak
             return super().wait(now, pace, hurries=hurries)
 
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=True) for number in range(200)]
+        logs = [ends.log(f"{number}.log") for number in range(200)]
         await asyncio.gather(*(log.opened() for log in logs))
         mocker.patch.object(mux, "LONGEST_TURN", 0.0002)  # seconds; only a few logs get to say their bytes in that time
         Counted.waits = 0
@@ -485,7 +484,7 @@ def test_a_call_that_ends_while_lines_are_gathered_asks_no_log_any_more(tmp_path
             return 60.0
 
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=True) for number in range(2)]
+        logs = [ends.log(f"{number}.log") for number in range(2)]
         await asyncio.gather(*(log.opened() for log in logs))
         for log in logs:
             log.stream.wants()
@@ -533,7 +532,7 @@ def test_very_many_logs_that_say_little_are_answered_by_and_by(tmp_path: Path, m
     mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (60.0, 60.0))
 
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log", several=True) for number in range(MANY + 10)]
+        logs = [ends.log(f"{number}.log") for number in range(MANY + 10)]
         await asyncio.gather(*(log.opened() for log in logs))
         for log in logs:
             log.left = b"a line\n"

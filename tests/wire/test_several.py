@@ -17,7 +17,7 @@ from flarelog.wire.codec.fields import varint
 from flarelog.wire.codec.push import Request, Said, decode_said
 from flarelog.wire.codec.replies import encode_reply
 
-OPEN = Open(StreamId("run", "site", "log.txt"), b"x" * 16, several=True)
+OPEN = Open(StreamId("run", "site", "log.txt"), b"x" * 16)
 THINGS = st.one_of(
     st.builds(Chunk, st.integers(0, 1 << 40), st.binary(max_size=300), st.integers(0, (1 << 32) - 1)),
     st.just(OPEN),
@@ -32,14 +32,13 @@ def decoded(messages: Sequence[bytes]) -> list[Said]:
     return [decode_said(said) for raw in messages for _, said in several.requests(raw)]
 
 
-@given(SAID, st.booleans())
-def test_what_is_said_is_heard_in_its_order(said: list[tuple[int, Request]], together: bool) -> None:
+@given(SAID)
+def test_what_is_said_is_heard_in_its_order(said: list[tuple[int, Request]]) -> None:
     batch = several.Batch()
     for number, request in said:
         batch.add(number, request)
-    messages = list(batch.messages(several=together))
-    assert decoded(messages) == said
-    assert len(messages) == (1 if together else len(said))
+    (message,) = batch.messages()
+    assert decoded([message]) == said
 
 
 @given(SAID)
@@ -47,7 +46,7 @@ def test_from_each_request_on_it_is_a_message_too(said: list[tuple[int, Request]
     batch = several.Batch()
     for number, request in said:
         batch.add(number, request)
-    (raw,) = batch.messages(several=True)
+    (raw,) = batch.messages()
     for at, (begin, _) in enumerate(several.requests(raw)):
         assert decoded([raw[begin:]]) == said[at:]
 
@@ -57,19 +56,10 @@ def test_the_generated_code_reads_it(said: list[tuple[int, Request]]) -> None:
     batch = several.Batch()
     for number, request in said:
         batch.add(number, request)
-    (raw,) = batch.messages(several=True)
+    (raw,) = batch.messages()
     message = pb.PushRequest.FromString(raw)
     numbers = [one.number for one in message.several] if len(said) > 1 else [message.number]
     assert numbers == [number for number, _ in said]
-
-
-def test_the_first_of_them_leaves_alone() -> None:
-    batch = several.Batch()
-    batch.add(1, OPEN)
-    batch.add(2, Leave())
-    assert decoded([batch.first()]) == [(1, OPEN)]
-    assert decoded(list(batch.messages(several=True))) == [(2, Leave())]
-    assert len(batch) == 1
 
 
 def test_no_message_is_too_large_or_says_too_much() -> None:
@@ -78,7 +68,7 @@ def test_no_message_is_too_large_or_says_too_much() -> None:
         batch.add(number, Chunk(0, bytes(1 << 20), 0))
     for number in range(2500):
         batch.add(100 + number, Leave())
-    messages = list(batch.messages(several=True))
+    messages = list(batch.messages())
     assert max(map(len, messages)) <= MAX_MESSAGE
     assert max(len(list(several.requests(raw))) for raw in messages) <= several.MOST
     assert len(decoded(messages)) == 2511

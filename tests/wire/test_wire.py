@@ -57,9 +57,9 @@ from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import several, statuses
 from flarelog.wire.codec.base import MAX_MESSAGE, MAX_TEXT, Malformed
 from flarelog.wire.codec.lists import Listing, decode_info, decode_list, encode_info, encode_list, parts_of
-from flarelog.wire.codec.push import Request, decode_request, encode_request
+from flarelog.wire.codec.push import Request
 from flarelog.wire.codec.reads import Wanted, decode_piece, decode_read, encode_piece, encode_read, read_request
-from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.codec.runs import (
     decode_list_runs,
     decode_remove,
@@ -69,6 +69,7 @@ from flarelog.wire.codec.runs import (
     encode_run_info,
 )
 from flarelog.wire.codec.timeline import decode_moments, decode_timeline
+from tests.messages import decode_reply, decode_request, encode_request
 from tests.often import often
 from tests.rows import together
 
@@ -92,8 +93,8 @@ CHUNKS = [
     for digest in (0, 1, 0xFFFFFFFF)
 ]
 REQUESTS: list[Request] = [
-    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
-    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
+    Open(STREAM, b"p" * 16, 3, "flarelog/0.1"),
+    Open(STREAM, b"p" * 16, 3, "flarelog/0.1", News(7, 2**63 - 1)),
     Open(STREAM, b"p" * 16, moves=3),
     Open(STREAM, b"p" * 16, news_only=True),
     News(1_795_205_718_941, 300),

@@ -33,12 +33,12 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.render.sieve import Sieve
-from flarelog.wire.codec.base import MAJOR, Malformed
+from flarelog.wire.codec.base import Malformed
 from flarelog.wire.codec.lists import MOST_TIMES, Listing, decode_info, decode_list, encode_info, encode_list
-from flarelog.wire.codec.push import decode_request, encode_request
 from flarelog.wire.codec.reads import Wanted, decode_piece, decode_read, encode_piece, encode_read, read_request
-from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.codec.runs import decode_run, encode_run
+from tests.messages import decode_reply, decode_request, encode_request
 from tests.often import tried
 
 offsets = st.integers(0, MAX_OFFSET)
@@ -74,7 +74,7 @@ states = st.builds(
 )
 requests = st.one_of(
     news,
-    st.builds(Open, streams, st.binary(max_size=70), words, st.just(MAJOR), texts),
+    st.builds(Open, streams, st.binary(max_size=70), words, texts),
     st.builds(Chunk, offsets, st.binary(max_size=200), words),
     st.builds(Packed, offsets, st.binary(max_size=200), words, st.sampled_from(Codec), words),
     st.tuples(words, marks),

@@ -45,11 +45,6 @@ class Said(NamedTuple):
     request: Request
 
 
-def encode_request(request: Request, number: int = 0) -> bytes:
-    """Encode a PushRequest."""
-    return b"".join(request_parts(request, number))
-
-
 def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
     """Encode a PushRequest in two parts: the second is a chunk's payload, else empty."""
     first = b"%c%b" % (_NUMBER_TAG, varint(number)) if number else b""
@@ -57,14 +52,13 @@ def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
         return _chunk_head(first, request), request.data
     message = pb.PushRequest()
     if isinstance(request, Open):
-        message.open.version.major = request.major
-        message.open.version.minor = MINOR
+        message.open.version.major, message.open.version.minor = MAJOR, MINOR
         set_stream(message.open.stream, request.stream)
         message.open.producer = request.producer
         message.open.epoch = request.epoch
         message.open.agent = request.agent
         message.open.moves = request.moves
-        message.open.several = request.several
+        message.open.several = True
         message.open.news_only = request.news_only
         if request.started is not None:
             message.open.boot_id, message.open.started_ns = request.started.boot_id, request.started.ns
@@ -102,11 +96,6 @@ def _chunk_head(first: bytes, chunk: Chunk) -> bytes:
         varint(size),
     )
     return b"%b%c%b%b" % (first, _CHUNK_TAG, varint(len(head) + size), head)
-
-
-def decode_request(raw: bytes | memoryview) -> Request:
-    """The request in *raw*, without its stream's number. Raises as decode_said."""
-    return decode_said(raw).request
 
 
 def decode_said(raw: bytes | memoryview) -> Said:
@@ -150,9 +139,9 @@ def _request(message: pb.PushRequest) -> Request:
                 )
             news = news_of(opened.news) if opened.HasField("news") else None
             stream = stream_of(opened.stream)
-            agent, how = text_of(opened.agent), (opened.moves, opened.several, opened.news_only)
             started = Started(text_of(opened.boot_id)[:_BOOT_ID], opened.started_ns) if opened.boot_id else None
-            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, *how, started)
+            own, moves = (opened.producer, opened.epoch, text_of(opened.agent)), opened.moves
+            return Open(stream, *own, news, moves, opened.news_only, started)
         case "news":
             return news_of(message.news)
         case "chunk":

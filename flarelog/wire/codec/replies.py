@@ -38,12 +38,6 @@ def reply_message(reply: Reply) -> pb.Reply:
     )
 
 
-def decode_reply(raw: bytes | memoryview) -> Reply:
-    """Decode a reply. An unknown code counts as REJECTED. Raises Malformed."""
-    few_fields(raw, "Reply")
-    return reply_of(parse(pb.Reply, bytes(raw)))
-
-
 def reply_messages(raw: bytes, most: int) -> tuple[pb.Reply, Sequence[pb.Reply]]:
     """Parse *raw* into the Reply and its batched replies, at most *most*. Raises Malformed."""
     if len(raw) > SHORT:
@@ -55,7 +49,9 @@ def reply_messages(raw: bytes, most: int) -> tuple[pb.Reply, Sequence[pb.Reply]]
 
 
 def reply_of(message: pb.Reply, shared: Reply | None = None) -> Reply:
-    """Convert *message*; a field that it omits is taken from *shared*, the Reply around a batch. Raises Malformed."""
+    """Convert *message*; a field that it omits is taken from *shared*, the Reply around a batch. An unknown code counts
+    as REJECTED. Raises Malformed.
+    """
     committed, marks = message.committed, message.marks
     if committed > MAX_OFFSET or marks > MAX_OFFSET:
         raise Malformed(f"a reply acknowledges {committed} bytes and {marks} marks, more than a stream can have")
