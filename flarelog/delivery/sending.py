@@ -45,28 +45,45 @@ ANSWERS = {Code.PAUSE: WAITS, Code.GOING_AWAY: "ends the connection"}
 
 
 class Source(Protocol):
-    """The source of a log's bytes, marks and end. ``next``: the item at *offset* of the stream after *marks* sent
-    marks: a mark, at most *room* bytes, or None for nothing yet; raises OSError. ``covers``: it can continue from
-    there. ``drained``: no more data will come. ``at_rest``: only a change brings more. ``urgent``: poll it soon.
-    """
+    """The part of ``sources.base.Source`` that a delivery uses. Offsets and lengths are in bytes of the stream."""
 
-    marks: list[Mark]  # all marks of the stream, in order
-    end: int  # the stream's offset behind the last byte that was read
+    marks: list[Mark]  # all of the stream; the sender fills in the digests
+    end: int  # the offset after the last byte that was given
     draining: bool
 
     @property
-    def activity(self) -> Activity | None: ...
+    def activity(self) -> Activity | None:
+        """The state of the log's writers while the log is silent, its age as of the latest look; None: unknown."""
+
+    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        """The item at *offset*, after *marks* marks: a mark, at most *room* bytes, or None while nothing is available.
+
+        Raises OSError when the log cannot be read.
+        """
+
+    def covers(self, offset: int, marks: int) -> bool:
+        """Whether ``next`` can be asked for that position without the receiver's record."""
+
+    def acknowledged(self, offset: int) -> None:
+        """The receiver holds everything before *offset* durably."""
+
+    def drained(self, now: float) -> bool:
+        """Whether a draining source has nothing left to give."""
+
+    def unread(self, *, look: bool = True) -> int:
+        """How many available bytes were not given yet, as far as is known; without *look*, as of the last ``next``."""
+
     @property
-    def has_more(self) -> bool: ...
+    def has_more(self) -> bool:
+        """Whether another generation waits after the current one."""
+
     @property
-    def at_rest(self) -> bool: ...
+    def urgent(self) -> bool:
+        """Whether the source soon has something to do without a reported change."""
+
     @property
-    def urgent(self) -> bool: ...
-    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None: ...
-    def unread(self, *, look: bool = True) -> int: ...
-    def covers(self, offset: int, marks: int) -> bool: ...
-    def acknowledged(self, offset: int) -> None: ...
-    def drained(self, now: float) -> bool: ...
+    def at_rest(self) -> bool:
+        """Whether only a reported change gives the source something to do."""
 
 
 class Again(Exception):

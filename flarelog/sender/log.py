@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import Any, Protocol
 
 import grpc
@@ -25,17 +25,15 @@ from flarelog.model import (
     News,
     Packed,
     Receipt,
-    Redaction,
     Reply,
     StreamId,
-    StreamInfo,
     generations,
 )
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
-from flarelog.sources.base import Source
+from flarelog.sources.base import Finder, Source
 from flarelog.talk import each, info_each
 from flarelog.values import changed
 from flarelog.wire import statuses
@@ -47,13 +45,6 @@ log = logging.getLogger(__name__)
 
 LOST = "the receiver lost"
 _MARKS = 64  # marks that are sent at a time
-
-
-class Record(Protocol):
-    """The part of a finder that a log uses."""
-
-    def resume(self, streams: Iterable[StreamInfo], now: float) -> None: ...
-    def masked(self, log: str) -> Redaction | None: ...
 
 
 class Site(Protocol):
@@ -68,7 +59,7 @@ class Site(Protocol):
     consents: Consents
 
     @property
-    def finder(self) -> Record: ...
+    def finder(self) -> Finder: ...
     def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
     @property
     def place(self) -> str: ...

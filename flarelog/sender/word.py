@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 import grpc
 
 from flarelog.delivery.sending import AGENT, ANSWERS, REFUSES
 from flarelog.model import Chunk, Code, News, Open, Reply, StreamId
-from flarelog.sender.consents import Consents
 from flarelog.sender.healths import Healths
-from flarelog.sender.link import Link
-from flarelog.sender.options import SidecarOptions
+from flarelog.sender.log import Site
 from flarelog.wire.codec.base import Malformed
 from flarelog.wire.uplink import Gone
 
@@ -27,14 +24,6 @@ EVERY = 1.0  # seconds between two checks
 LATER = 10.0  # seconds until a failed report is retried
 WITHIN = 5.0  # seconds that each of the two answers may take
 NAME = "flarelog-news"  # an Open needs the name of a log; this log is not created
-
-
-class Site(Protocol):
-    """The part of the sidecar that a report uses."""
-
-    options: SidecarOptions
-    link: Link
-    consents: Consents
 
 
 class _Said:

@@ -46,35 +46,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
+from flarelog.delivery.sending import Source as Delivered
 from flarelog.exit_marks import Exit
-from flarelog.model import Activity, Mark, Redaction, StreamInfo
+from flarelog.model import Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 from flarelog.values import frozen
 
 
-class Source(Protocol):
-    """One log. Offsets and lengths are in bytes of the stream."""
+class Source(Delivered, Protocol):
+    """One log."""
 
     log: str  # the path of its file, or another name: any characters (see ``StreamId.path``)
-    marks: list[Mark]  # all of the stream; the sender fills in the digests
-    end: int  # the offset after the last byte that was given
-    draining: bool
-
-    @property
-    def activity(self) -> Activity | None:
-        """The state of the log's writers while the log is silent, its age as of the latest look; None: unknown."""
-
-    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
-        """The item at *offset*, after *marks* marks: a mark, at most *room* bytes, or None while nothing is available.
-
-        Raises OSError when the log cannot be read.
-        """
-
-    def covers(self, offset: int, marks: int) -> bool:
-        """Whether ``next`` can be asked for that position without the receiver's record."""
-
-    def acknowledged(self, offset: int) -> None:
-        """The receiver holds everything before *offset* durably."""
 
     def resume(self, info: StreamInfo) -> None:
         """Resume from the receiver's record. Raises OSError when the record cannot be compared with the log."""
@@ -82,29 +64,11 @@ class Source(Protocol):
     def drain(self, now: float) -> None:
         """Read the bytes that are available from now on, no more."""
 
-    def drained(self, now: float) -> bool:
-        """Whether a draining source has nothing left to give."""
-
     def lay_down(self) -> None:
         """Release all resources: everything is sent and sealed. A later write may start the log again."""
 
     def close(self) -> None:
         """Close the source: the process ends."""
-
-    def unread(self, *, look: bool = True) -> int:
-        """How many available bytes were not given yet, as far as is known; without *look*, as of the last ``next``."""
-
-    @property
-    def has_more(self) -> bool:
-        """Whether another generation waits after the current one."""
-
-    @property
-    def urgent(self) -> bool:
-        """Whether the source soon has something to do without a reported change."""
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether only a reported change gives the source something to do."""
 
 
 class Wanted(Protocol):

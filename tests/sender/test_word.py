@@ -11,8 +11,9 @@ from pytest_mock import MockerFixture
 
 from flarelog.model import Code, Health, News, Open, Reply
 from flarelog.sender.healths import Healths
+from flarelog.sender.log import Site
 from flarelog.sender.options import SidecarOptions
-from flarelog.sender.word import NAME, Site, Word
+from flarelog.sender.word import NAME, Word
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.uplink import Gone, Speaker
 
