@@ -198,7 +198,7 @@ class Receiver:
             )
         if offset > self.accepted:
             raise Refused(
-                Code.HOLE, (f"the chunk begins at offset {offset}, but the stream continues at {self.accepted}")
+                Code.HOLE, f"the chunk begins at offset {offset}, but the stream continues at {self.accepted}"
             )
 
     def mark(self, index: int, mark: Mark) -> bool:
@@ -219,7 +219,7 @@ class Receiver:
             raise Refused(Code.REJECTED, f"the stream has {MAX_MARKS} marks, the most that a stream may have")
         if mark.offset != self.accepted:
             raise Refused(
-                Code.HOLE, (f"mark {index} has offset {mark.offset}, but the stream continues at {self.accepted}")
+                Code.HOLE, f"mark {index} has offset {mark.offset}, but the stream continues at {self.accepted}"
             )
         if mark.digest != self.digest:
             raise Refused(Code.CORRUPT, f"mark {index} has digest {mark.digest:08x}, not {self.digest:08x}")

@@ -232,8 +232,8 @@ class Producer(Embedded):
                 self.outcomes.pop(oldest, None)
 
     def exited(self, run: str, how: Exit) -> None:
-        """Record *how* the process that writes the logs of *run* ended; each log gets a mark behind its last byte. Call
-        it before END_RUN; an older receiver gets no mark.
+        """Record *how* the process that writes the logs of *run* ended; each log gets a mark after its last byte. Call
+        it before END_RUN.
         """
         if run in self._running:
             self._exits[run] = how

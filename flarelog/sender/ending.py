@@ -31,16 +31,14 @@ REACH_TIMEOUT = 4.0  # seconds
 WRITERS_EVERY = 0.5  # seconds between two checks whether the logs of an ending run still have writers
 
 
-async def reach(receiver: str, tls: Tls | None, proxy: str = "") -> str:
-    """Why the *receiver* does not answer; empty if it does. *proxy*: as for ``why``."""
-    async with calls.channel(receiver, tls, proxy=proxy) as channel:
+async def reach(receiver: str, tls: Tls | None) -> str:
+    """Why the *receiver* does not answer; empty if it does."""
+    async with calls.channel(receiver, tls) as channel:
         try:
             await calls.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)
         except (grpc.RpcError, Malformed) as error:
-            sentence = (
-                str(statuses.error_of(error, receiver, proxy)) if isinstance(error, grpc.RpcError) else str(error)
-            )
-            return (await asyncio.to_thread(why, receiver, tls, proxy)) or sentence
+            sentence = str(statuses.error_of(error, receiver) if isinstance(error, grpc.RpcError) else error)
+            return (await asyncio.to_thread(why, receiver, tls)) or sentence
     return ""
 
 

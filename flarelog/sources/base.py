@@ -2,41 +2,27 @@
 
 A ``Source`` is one log. Files are one kind (``files/``): a log's generations in order. The output of a process, a
 container or a pod is another kind. The sender knows none of this: it asks the source for the bytes at an offset, and
-sends them.
+sends them. A ``Finder`` has the sources of one kind; ``sources/choose`` makes finders, and no other module names one.
 
-**Bytes at offsets.** ``next(offset, marks, room, now)`` asks for the next item at *offset* of the stream, *marks* of
-its marks having been taken. The answer is a mark, at most *room* bytes, or None while nothing is available. Bytes are
-raw from the first on: a source trims, changes and delays nothing, and waits for a whole line only where masking needs
-it. The same offset gives the same bytes until they are acknowledged; the source keeps no copy, it reads them again.
+**Bytes at offsets.** Bytes are raw from the first on: a source trims, changes and delays nothing, and waits for a whole
+line only where masking needs it. The same offset gives the same bytes until they are acknowledged; the source keeps no
+copy, it reads them again.
 
-**Marks in their places.** ``marks`` are all marks of the stream, in order, each with its offset: a Generation where a
-generation begins, with its identity; an Ended where one ends, with the reason; a Gap where bytes are known to be lost;
-Attributes where something is known of the writer. A source never takes back a mark that it gave, unless the receiver
-turns out not to have it.
+**Marks in their places.** A Generation stands where a generation begins, with its identity; an Ended where one ends,
+with the reason; a Gap where bytes are known to be lost; Attributes where something is known of the writer. A source
+never takes back a mark that it gave, unless the receiver turns out not to have it.
 
-**The receiver's record is the authority.** ``resume(info)`` says how much the receiver holds: less than the source
-gave, or more, if another process gave it. The source continues from there, whatever it gave before. An identity in the
-record is the same file, process or container, or it has ended; a source never begins it twice. Bytes that the receiver
-does not hold and that cannot be read again become a Gap. ``covers(offset, marks)`` tells whether a caller can ask for
-that position without a ``resume``; ``acknowledged(offset)`` tells the source what is durable, so that it can let go.
+**The receiver's record is the authority.** It may hold less than the source gave, or more, if another process gave it.
+The source continues from there. An identity in the record is the same file, process or container, or it has ended; a
+source never begins it twice. Bytes that the receiver does not hold and that cannot be read again become a Gap.
 
-**The end.** ``drain(now)``: read the bytes that are available, and once again those added during that read; what was
-read is then a prefix of what was written, without a hole. Once ``drained(now)`` is true, nothing more comes: the sender
-finishes the stream with its receipt, and ``lay_down`` releases all resources. Bytes written later belong to another
-drain.
+**The end.** A drain reads the bytes that are available, and once again those added during that read; what was read is
+then a prefix of what was written, without a hole. Bytes written later belong to another drain.
 
-**Laws of every source.** A source never slows, blocks or fails the log's writer: no lock, no lease, no full pipe. It
-raises OSError for a temporary read error; any other exception ends that log alone. The caller passes the time, *now*,
-in seconds of a monotonic clock; a source has no thread and no timer. ``urgent`` and ``at_rest`` say how soon the source
-wants to be asked again without a report of a change.
-
-**A finder** has the sources of one kind, present and future: the files under a root, the outputs of a process, the
-containers of a node. ``watch`` reports which logs may have something new; it returns when nothing more will ever come.
-``learn`` is called once, before anything is sent, with the receiver's record of all logs, and ``resume`` whenever that
-record may differ from its acks. ``drain`` looks one last time and drains every log; the caller repeats it as long as
-some logs are ``waiting``, for a descriptor say. ``state`` is a snapshot: an equal later one, also after ``close``, says
-that nothing was written in between. A problem with one log is reported once, as a sentence in ``troubles``, and delays
-no other log; a finder raises only what ends all of them. ``sources/choose`` makes finders; no other module names one.
+**Laws.** A source never slows, blocks or fails the log's writer: no lock, no lease, no full pipe. It raises OSError for
+a temporary read error; any other exception ends that log alone. The caller passes the time, *now*, in seconds of a
+monotonic clock; a source has no thread and no timer. A problem with one log delays no other log; a finder raises only
+what ends all of them.
 
 ``tests/contracts/source.py`` and ``tests/contracts/finder.py`` run this contract over each implementation.
 """
@@ -107,7 +93,7 @@ class Finder(Protocol):
 
     @property
     def troubles(self) -> Collection[str]:
-        """A message for each file that cannot be sent."""
+        """A message for each file that cannot be sent, which is reported once."""
 
     @property
     def missing(self) -> str:
@@ -142,7 +128,9 @@ class Finder(Protocol):
         """Bring the logs of *streams* in line with the receiver's record."""
 
     def drain(self, now: float) -> set[str]:
-        """Look once more; from now on every log reads only what is available. Returns the names of the logs to read."""
+        """Look once more; from now on every log reads only what is available. Returns the names of the logs to read.
+        Call it again as long as some logs are ``waiting``.
+        """
 
     def exited(self, how: Exit) -> None:
         """Take how the process of all logs ended, before ``drain``: each log reports that after its last byte."""
@@ -156,7 +144,7 @@ class Finder(Protocol):
         """What was masked in *log*, as far as is known; None where nothing is to be masked."""
 
     def state(self) -> object:
-        """A snapshot of the logs, to be compared with another snapshot."""
+        """A snapshot of the logs. An equal later one, also after ``close``, says that nothing was written since."""
 
     def written(self) -> bool:
         """Whether any visible process may still write to the logs. Blocks for some milliseconds."""

@@ -152,9 +152,9 @@ def axis(report: Report, marks: int) -> list[tuple[str, str]]:
     return found
 
 
-def round_labels(report: Report, most: int) -> list[tuple[str, str]]:
-    """As ``axis``, of rounds: at most *most*, so that their names do not meet."""
-    rounds = report.rounds[:: max(1, -(-len(report.rounds) // most))]
+def round_labels(report: Report) -> list[tuple[str, str]]:
+    """As ``axis``, of rounds: at most 24, so that their names do not meet."""
+    rounds = report.rounds[:: max(1, -(-len(report.rounds) // 24))]
     return [(_place(max(one.begin, report.begin), report), one.name.removeprefix("Round ")) for one in rounds]
 
 
@@ -187,7 +187,7 @@ def alone(
         )
     bottom = top + len(lanes) * (LANE + 4)
     labels = [(at, label, bottom + 14) for at, label in axis(report, 10)]
-    labels += [(at, f"R{label}", top - 8) for at, label in round_labels(report, 24)]
+    labels += [(at, f"R{label}", top - 8) for at, label in round_labels(report)]
     marks = [
         tag("text", label, x=f"{left + width * float(at[:-1]) / 100:.1f}", y=y, class_="t") for at, label, y in labels
     ]

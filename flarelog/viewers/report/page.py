@@ -226,7 +226,7 @@ def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Saf
     highest = drawing.highest_of(lanes, room.buckets)
     rows: list[Safe] = []
     if report.rounds:
-        rows += [tag("span", "Rounds", class_="axis"), _axis(drawing.round_labels(report, 24))]
+        rows += [tag("span", "Rounds", class_="axis"), _axis(drawing.round_labels(report))]
     by_site = {one.site: one for one in report.sites}
     for lane in lanes:
         one = by_site[lane.site]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import InvalidName, NotAllowed, NotFound
+from flarelog.errors import InvalidName, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, StreamId, StreamInfo
 from flarelog.names import run_name
@@ -84,7 +84,7 @@ class Lists:
         self._timelines = Lately[list[Moment]](1.0, share=10, waits=True, kept=20)
 
     async def timeline(self, rights: Rights, run: str) -> list[Moment]:
-        """The moments of *run*. Raises NotAllowed, also where a receiver is older; CannotConnect."""
+        """The moments of *run*. Raises NotAllowed, CannotConnect."""
         return await self._timelines.of((rights.key, run), (), partial(rights.origin.timeline, run))
 
     async def runs(self, rights: Rights) -> list[RunInfo]:
@@ -293,13 +293,11 @@ class Answers:
         return Response(record, media_type="application/json")
 
     async def machines(self, request: Request) -> Response:
-        """The health of the machines of a run's sites. Raises NotFound."""
+        """The health of the machines of a run's sites. Raises NotFound, NotAllowed."""
         rights, run = request.state.session.of, _run(request)
         listed = await self.lists.of(rights, run)
         infos = [*listed.infos, *listed.unstored]  # a site without a stored log has unstored infos alone
-        moments: Sequence[Moment] = ()
-        with suppress(NotAllowed):  # an older receiver keeps none
-            moments = await self.lists.timeline(rights, run)
+        moments = await self.lists.timeline(rights, run)
         made = partial(asyncio.to_thread, lambda: as_json(overview.machines_record(infos, moments)))
         record = await self._machines.of((rights.key, run), (listed, moments), made)
         return Response(record, media_type="application/json")
