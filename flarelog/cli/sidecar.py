@@ -16,13 +16,7 @@ import click
 from flarelog.cli.config_file import demand
 from flarelog.cli.options import DIRECTORY, Access, asks, is_flag, job_name_option, option, tls_options, words
 from flarelog.cli.running import checked, run, say
-from flarelog.cli.sending import (
-    Sender,
-    receivers_option,
-    site_option,
-    site_policy_option,
-    until_stopped,
-)
+from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.spools import removed
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, USAGE

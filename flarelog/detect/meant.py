@@ -10,14 +10,7 @@ from dataclasses import replace
 
 from flarelog.detect.base import Signature, words
 from flarelog.detect.endings import ended_well
-from flarelog.detect.going_on import (
-    does_without,
-    is_measure,
-    is_put_down,
-    item_of,
-    serves_others,
-    starts_shell,
-)
+from flarelog.detect.going_on import does_without, is_measure, is_put_down, item_of, serves_others, starts_shell
 from flarelog.detect.speaking import denied, is_retried, is_skipped, only_speaks
 from flarelog.lines.levels import Level, is_error, level_of
 

@@ -17,17 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import grpc
 
-from flarelog.errors import (
-    FAILED,
-    GAPS,
-    OK,
-    TIMEOUT,
-    CannotConnect,
-    FlarelogError,
-    InvalidOption,
-    NotFound,
-    TimedOut,
-)
+from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, CannotConnect, FlarelogError, InvalidOption, NotFound, TimedOut
 from flarelog.model import Started
 from flarelog.names import shown
 from flarelog.options import option

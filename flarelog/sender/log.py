@@ -19,16 +19,7 @@ from flarelog.delivery.fair import TURN
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost, Silent
 from flarelog.errors import FlarelogError, NoAnswer, StreamRefused
-from flarelog.model import (
-    Chunk,
-    Code,
-    News,
-    Packed,
-    Receipt,
-    Reply,
-    StreamId,
-    generations,
-)
+from flarelog.model import Chunk, Code, News, Packed, Receipt, Reply, StreamId, generations
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions

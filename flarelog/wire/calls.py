@@ -7,14 +7,8 @@ from typing import Any, cast
 
 import grpc
 
-from flarelog.errors import (
-    InvalidOption,
-)
-from flarelog.model import (
-    ReceiverInfo,
-    Removed,
-    RunInfo,
-)
+from flarelog.errors import InvalidOption
+from flarelog.model import ReceiverInfo, Removed, RunInfo
 from flarelog.proxies import route
 from flarelog.security.context import Metadata
 from flarelog.security.tls import Tls

@@ -11,15 +11,7 @@ from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.exit_marks import Exit
-from flarelog.integrations.nvflare.told import (
-    ALLOWED,
-    allows,
-    calm,
-    client_tls,
-    server_host,
-    simulated,
-    workspace_of,
-)
+from flarelog.integrations.nvflare.told import ALLOWED, allows, calm, client_tls, server_host, simulated, workspace_of
 from flarelog.integrations.nvflare.unsent import Sizes, Unsent
 from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event

@@ -13,16 +13,7 @@ from typing import TypeVar
 from flarelog.model import Mark, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.stores.aside import aside
-from flarelog.stores.base import (
-    AtHand,
-    Bytes,
-    Durability,
-    Evidence,
-    Extent,
-    RunRecord,
-    lengths_at,
-    pieces,
-)
+from flarelog.stores.base import AtHand, Bytes, Durability, Evidence, Extent, RunRecord, lengths_at, pieces
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local import lock, notes, unstored
 from flarelog.stores.local.appender import LocalAppender

@@ -28,14 +28,7 @@ from flarelog.model import Removed, Started, StreamId
 from flarelog.names import run_name, site_name
 from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
-from flarelog.stores.base import (
-    Durability,
-    Extent,
-    Note,
-    RunRecord,
-    absent,
-    in_use,
-)
+from flarelog.stores.base import Durability, Extent, Note, RunRecord, absent, in_use
 from flarelog.stores.directory import FILE_MODE
 from flarelog.stores.full import meaning
 from flarelog.stores.local import footprint, lock, notes
