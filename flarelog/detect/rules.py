@@ -1,18 +1,4 @@
-"""Users' own signatures, from TOML: the text of a file in, rows of the table out.
-
-    [[rule]]
-    id = "loader.slow"              # as it is shown
-    literal = "fetch took"          # one of these is in each line; a list may be given
-    pattern = 'fetch took (?P<seconds>\\d{3,}) s'   # linear (RE2); its named groups are facts; may be left out
-    role = "root"                   # root, cascade, fallback, symptom or advice
-    severity = "warning"
-    meaning = "The storage is slow."
-    action = "Look at the storage."
-
-    [[rule]]
-    id = "step.absent"
-    absent = "step"                 # no line with this text ...
-    for = "10m"                     # ... for so long: s, m or h
+"""Users' own signatures, from TOML: the text of a file in, rows of the table out. docs/findings.md has an example.
 
 An error names its line and column.
 """

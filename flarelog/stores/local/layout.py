@@ -1,13 +1,4 @@
-"""The file layout of a local store: only this module maps names to paths.
-
-    ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
-    ROOT/RUN/SITE/.LOG.journal      the durable length and the marks (see journal.py)
-    ROOT/RUN/.run.journal           the run's state (see notes.py)
-    ROOT/RUN/.SITE.events           the events of the site's streams (see notes.py)
-    ROOT/RUN/.SITE.findings         the receiver's findings in the site's logs; without it they are searched again
-    ROOT/RUN/.SITE.health           the health of the site's machine, by the minute (see notes.py)
-    ROOT/RUN/.SITE.unstored         the site's logs that have no stored byte (see unstored.py)
-    ROOT/.lock                      held by the receiver that writes here (see lock.py)
+"""The file layout of a local store, which docs/internals.md shows: only this module maps names to paths.
 
 StreamId has validated the names. A link, or another entry that flarelog did not create, is skipped and reported once:
 it must not hide the rest of the store.

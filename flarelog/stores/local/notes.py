@@ -1,14 +1,9 @@
 """The notes of a local store: small files beside the logs, for people, years later.
 
-    ROOT/RUN/.SITE.events     the events of the site's streams: one line for all streams with the same event
-    ROOT/RUN/.SITE.health     the health of the site's machine: the worst of each minute
-    ROOT/RUN/.SITE.unstored   the site's logs that have no stored byte (see unstored.py)
-    ROOT/RUN/.run.journal     the states of the run and its maker; the last valid line counts
-
-They consist of lines in the journal's format, and say nothing about bytes. A note that would exceed LIMIT is shortened:
-the events lose their middle, and a line says how much was dropped; of the health the worst of each stretch of time
-stays. Writes do not wait for the disk, except that of a run's state: a kill costs the last second of a note, and a torn
-line costs only itself.
+They consist of lines in the journal's format, and say nothing about bytes. Of a run's states the last valid line
+counts. A note that would exceed LIMIT is shortened: the events lose their middle, and a line says how much was dropped;
+of the health the worst of each stretch of time stays. Writes do not wait for the disk, except that of a run's state: a
+kill costs the last second of a note, and a torn line costs only itself.
 """
 
 from __future__ import annotations
