@@ -28,6 +28,7 @@ from flarelog.errors import (
 )
 from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
+from flarelog.viewers.web.archive import Archives
 from flarelog.viewers.web.asking import NoRun, Refused, sentence
 from flarelog.viewers.web.flows import Flows
 from flarelog.viewers.web.guarding import Guarded
@@ -63,7 +64,7 @@ class Row(NamedTuple):
     endpoint: Endpoint
 
 
-def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows) -> list[Row]:
+def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows, archives: Archives) -> list[Row]:
     return [
         Row("POST", "/api/login", "anyone", logins.login),
         Row("POST", "/api/logout", "session", logins.logout),
@@ -80,6 +81,7 @@ def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows) -> list[
         Row("POST", "/api/tail", "session", flows.tail),
         Row("POST", "/api/search", "session", flows.search),
         Row("GET", "/api/raw", "session", flows.raw),
+        Row("GET", "/api/archive", "session", archives.archive),
         Row("GET", "/static/{name:path}", "anyone", files.file),
         Row("GET", "/", "anyone", files.index),
         Row("GET", "/run/{rest:path}", "anyone", answers.page),
@@ -94,6 +96,7 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, indexes)
     flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
+    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -122,7 +125,7 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
 
         return endpoint
 
-    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(logins, answers, reads, flows)]
+    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in rows]
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http})
     return Guarded(inner, hosts_of(options), proxied=options.trust_proxy, end=logins.end)
 

@@ -54,6 +54,7 @@ ROUTES: dict[tuple[str, str], tuple[str, Any, int, int]] = {
     ("POST", "/api/tail"): ("/api/tail", {"streams": [NAMED]}, 401, 200),
     ("POST", "/api/search"): ("/api/search", {"run": "run-1", "literals": ["line"]}, 401, 200),
     ("GET", "/api/raw"): (f"/api/raw{QUERY}", None, 401, 200),
+    ("GET", "/api/archive"): ("/api/archive?run=run-1", None, 401, 200),
     ("GET", "/static/{name:path}"): ("/static/index.html", None, 200, 200),
     ("GET", "/"): ("/", None, 200, 200),
     ("GET", "/run/{rest:path}"): ("/run/run-1/site-1/app.log", None, 200, 200),

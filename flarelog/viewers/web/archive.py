@@ -1,0 +1,270 @@
+"""The route of archives: a run, some of its sites or some of its logs as one ZIP file, whose download can be resumed.
+
+An archive has each log as far as the store had it when its list was made, also if the log grows meanwhile: the list
+fixes all bytes, and its ETag names it. The server keeps the lists of recent archives, so that ``Range`` means the same
+bytes later. A range of another list is never sent; then the answer is the whole archive as it is now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from flarelog.completeness import completeness, is_loss, loss_sentence
+from flarelog.errors import CannotConnect, NotFound
+from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.names import run_name, shown, site_name
+from flarelog.records import moment, unknown_ends, unstored_sentences
+from flarelog.text import several
+from flarelog.viewers.health import unread
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.answers import Lists
+from flarelog.viewers.web.asking import Refused, stream
+from flarelog.viewers.web.flows import Flowing
+from flarelog.viewers.web.logins import Logins
+from flarelog.viewers.web.zipped import Layout, Member, Piece
+
+ABOUT = "READ ME.txt"  # no site and no run can have a name with a blank
+LACKING = f"INCOMPLETE - {ABOUT}"
+MARKS = 20  # losses of one log that are described
+NAMED = 2000  # sites and logs that a request names
+KEPT, KEPT_FOR = 50_000, 3600.0  # logs in the lists that are kept, and seconds since the last use of one
+_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
+
+
+class Wanted(NamedTuple):
+    """The logs of *run* at *sites*, and *logs*; all of the run where neither is given."""
+
+    run: str
+    sites: frozenset[str] = frozenset()
+    logs: frozenset[StreamId] = frozenset()
+
+    def of(self, infos: Sequence[StreamInfo]) -> list[StreamInfo]:
+        """Those of *infos* that are wanted. Raises NotFound for a wanted one that is not among them."""
+        found = [info for info in infos if self._has(info)]
+        sites, logs = {info.stream.site for info in found}, {info.stream for info in found}
+        missing = [*sorted(self.sites - sites), *map(str, sorted(self.logs - logs))]
+        if missing or not found:
+            raise NotFound(f"run {shown(self.run)} has no {missing[0] if missing else 'log'}: nothing of it is stored")
+        return found
+
+    def of_unstored(self, infos: Sequence[StreamInfo]) -> list[StreamInfo]:
+        return [info for info in infos if info.stream.site in self.sites or not (self.sites or self.logs)]
+
+    def _has(self, info: StreamInfo) -> bool:
+        return info.stream.site in self.sites or info.stream in self.logs or not (self.sites or self.logs)
+
+    @property
+    def sentence(self) -> str:
+        parts = [f"all stored logs of {some}" for some in sorted(self.sites)]
+        parts += [several(len(self.logs), "chosen log")] if self.logs else []
+        return f"{', '.join(parts) or 'all stored logs'} of run {shown(self.run)}"
+
+
+class Archive:
+    """The archive of *infos*. A text in it says what it has, and what is missing from that."""
+
+    def __init__(self, wanted: Wanted, infos: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> None:
+        lacks = missing(infos, unstored)
+        latest = max((info.grown for info in infos), default=0)
+        self.about = "\n".join(_about(wanted, infos, lacks)).encode("utf-8", "replace")
+        self.logs = [(info.stream, info.begun, info.committed) for info in infos]
+        from flarelog.checksum import EMPTY_DIGEST, extend
+
+        name = f"{wanted.run}/{LACKING if lacks else ABOUT}"
+        members = [Member(name, len(self.about), extend(EMPTY_DIGEST, self.about), latest // 1000)]
+        members += [Member(_path(info), info.committed, info.digest, info.grown // 1000) for info in infos]
+        self.layout = Layout(members)
+
+    def is_held(self, infos: Sequence[StreamInfo]) -> bool:
+        """Whether all bytes of the archive are among those of *infos*."""
+        held = {(info.stream, info.begun): info.committed for info in infos}
+        return all(held.get((log, begun), -1) >= length for log, begun, length in self.logs)
+
+    async def read(self, origin: Origin, begin: int, end: int) -> AsyncGenerator[bytes, None]:
+        """The archive's bytes from *begin* to *end*. Raises as ``Origin.find``, and CannotConnect where a log has fewer
+        bytes than its list says: what follows would stand at a wrong place.
+        """
+        for piece in self.layout.pieces(begin, end):
+            if not isinstance(piece, Piece):
+                yield piece
+            elif not piece.number:
+                yield self.about[piece.begin : piece.end]
+            else:
+                log, position = self.logs[piece.number - 1][0], piece.begin
+                find = origin.find(log, position, sys.maxsize, follow=False, stop=piece.end)
+                async with contextlib.aclosing(find) as found:
+                    async for at, what in found:
+                        if isinstance(what, Buffer) and at <= position < piece.end:
+                            data = bytes(what[position - at : piece.end - at])
+                            position += len(data)
+                            yield data
+                if position < piece.end:
+                    raise CannotConnect(f"{log} has lost bytes: it was removed, or {origin.name} has ended")
+
+
+def _path(info: StreamInfo) -> str:
+    """The name of a log in an archive: that in the store, which is relative and has no ``..``, see ``names``."""
+    return info.stream.key
+
+
+def missing(infos: Sequence[StreamInfo], unstored: Sequence[StreamInfo]) -> list[str]:
+    """A sentence for all that a copy of the logs *infos* lacks, in which *unstored* are not."""
+    found = []
+    for info in infos:
+        if sentence := completeness(info).sentence:
+            found.append(f"{info.stream}: {sentence}")
+            losses = [mark for mark in info.marks if is_loss(mark)]
+            found += [f"    {loss_sentence(mark, info.marks)}" for mark in losses[:MARKS]]
+            found += [f"    and {several(len(losses) - MARKS, 'more loss', 'more losses')}"] if losses[MARKS:] else []
+    every = [*infos, *unstored]
+    return [*found, *unstored_sentences(every), *unread(every), *unknown_ends(infos)]
+
+
+def _about(wanted: Wanted, infos: Sequence[StreamInfo], lacks: Sequence[str]) -> list[str]:
+    latest = moment(max((info.grown for info in infos), default=0))
+    size = sum(info.committed for info in infos)
+    lines = [
+        f"flarelog: {wanted.sentence}",
+        f"{several(len(infos), 'log')}, {several(size, 'byte')}{f', until {latest}' if latest else ''}",
+        "",
+        "Each file has the bytes of its log, unchanged. A name is that in the receiver's store: %XX stands for a byte",
+        "that such a name cannot have.",
+        "",
+    ]
+    if not lacks:
+        return [*lines, "All of these logs are complete.", ""]
+    return [*lines, "THIS IS NOT EVERYTHING. Missing, or perhaps missing:", "", *lacks, ""]
+
+
+@dataclass(slots=True)
+class _Lists:
+    """The archives of one selection, by ETag."""
+
+    used: float
+    archives: dict[str, Archive]
+
+    @property
+    def logs(self) -> int:
+        return sum(len(one.logs) for one in self.archives.values())
+
+
+class Recent:
+    """The archives whose download may go on. They are forgotten by selection: those that are left of a selection must
+    not stand in for one that was forgotten.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept: dict[Hashable, _Lists] = {}  # the one that was used last is the last
+        self._clock = clock
+
+    def of(self, key: Hashable, etag: str | None) -> Archive | None:
+        """The archive of the selection *key* with *etag*; without one, the only archive of the selection."""
+        self._forget()
+        archives = self._kept[key].archives if key in self._kept else {}
+        if etag is not None:
+            return archives.get(etag)
+        return next(iter(archives.values())) if len(archives) == 1 else None
+
+    def keep(self, key: Hashable, archive: Archive) -> None:
+        found = self._kept.pop(key, None) or _Lists(0.0, {})
+        found.archives.setdefault(archive.layout.etag, archive)
+        found.used = self._clock()
+        self._kept[key] = found
+        self._forget()
+
+    def drop(self, key: Hashable) -> None:
+        self._kept.pop(key, None)
+
+    def _forget(self) -> None:
+        old = self._clock() - KEPT_FOR
+        for key, one in list(self._kept.items()):
+            if one.used < old or (sum(each.logs for each in self._kept.values()) > KEPT and len(self._kept) > 1):
+                del self._kept[key]
+
+
+class Archives:
+    def __init__(self, logins: Logins, lists: Lists, recent: Recent | None = None) -> None:
+        self._logins, self._lists, self._recent = logins, lists, recent or Recent()
+
+    async def archive(self, request: Request) -> Response:
+        session, wanted = request.state.session, _wanted(request)
+        rights, key = session.of, (session.of.key, wanted)
+        sites = wanted.sites | {log.site for log in wanted.logs}
+        listed = await self._lists.of(rights, wanted.run, sites)
+        infos = wanted.of(listed.infos)
+        archive = None
+        asked = _RANGE.fullmatch(request.headers.get("range", ""))
+        if asked is not None:
+            archive = self._recent.of(key, request.headers.get("if-range"))
+            if archive is not None and not archive.is_held(infos):
+                archive = None
+                self._recent.drop(key)
+        if archive is None:
+            made = partial(Archive, wanted, infos, wanted.of_unstored(listed.unstored))
+            archive = await asyncio.to_thread(made)
+            if request.headers.get("if-range") != archive.layout.etag:
+                asked = None
+        self._recent.keep(key, archive)
+        size, part = archive.layout.length, None
+        name = "-".join((wanted.run, *(sorted(wanted.sites) if len(wanted.sites) == 1 else ())))
+        headers = {
+            "accept-ranges": "bytes",
+            "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.zip",
+            "etag": archive.layout.etag,
+        }
+        if asked is not None:
+            part = _part(asked[1], asked[2], size)
+            if part is None:
+                return Response(status_code=416, headers={**headers, "content-range": f"bytes */{size}"})
+            headers["content-range"] = f"bytes {part[0]}-{part[1] - 1}/{size}"
+        begin, end = part or (0, size)
+        how = {
+            "status_code": 206 if part else 200,
+            "media_type": "application/zip",
+            "headers": {**headers, "content-length": str(end - begin)},
+        }
+        if request.method == "HEAD":
+            return Response(**how)
+
+        async def bytes_of() -> AsyncGenerator[bytes, None]:
+            async with contextlib.aclosing(archive.read(rights.origin, begin, end)) as found:
+                async for data in found:
+                    if self._logins.over(session):
+                        return
+                    yield data
+
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._logins.place(session, "raw"))
+            return Flowing(bytes_of(), stack.pop_all(), **how)
+
+
+def _wanted(request: Request) -> Wanted:
+    """The logs that a request names. Raises InvalidName, Refused."""
+    query = request.query_params
+    run, sites, logs = run_name(query.get("run", "")), query.getlist("site"), query.getlist("log")
+    if len(sites) + len(logs) > NAMED:
+        raise Refused(400, f"at most {NAMED:,} sites and logs are named at once: take the whole run")
+    named = (log.partition("/") for log in logs)
+    streams = frozenset(stream({"run": run, "site": site, "log": log}) for site, _, log in named)
+    return Wanted(run, frozenset(map(site_name, sites)), streams)
+
+
+def _part(first: str, last: str, size: int) -> tuple[int, int] | None:
+    """The range of the header ``Range: bytes=FIRST-LAST`` in *size* bytes; None where it has none of them."""
+    if first:
+        begin, end = int(first), min(size, int(last) + 1) if last else size
+    else:
+        begin, end = max(0, size - int(last or 0)), size
+    return (begin, end) if begin < end else None

@@ -1,0 +1,202 @@
+"""Archives over HTTP: what is in one, and that a download goes on with the bytes that it began with, or begins anew."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from flarelog.model import Gap, Receipt, StreamId
+from flarelog.stores import choose
+from flarelog.viewers.web.archive import ABOUT, KEPT_FOR, LACKING, Archive, Recent, Wanted, missing
+from tests.viewers.web.test_routes import logged_in, played
+
+RUN = "/api/archive?run=run-1"
+LINES = b"".join(b"line %d\n" % n for n in range(100))
+HOSTILE = "%3Cb%3E%0Aaux"
+
+Client = httpx.AsyncClient
+
+
+class Held:
+    """A store with two sites: a sealed log, one with a gap that grows, and one whose file had a hostile name."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        asyncio.run(self._write())
+
+    async def _write(self) -> None:
+        await self._append("site-1", "app.log", LINES, seal=True)
+        await self._append("site-2", "train/rank-0.log", b"one\n", gap=True)
+        await self._append("site-2", HOSTILE, b"two\n", seal=True)
+
+    async def _append(self, site: str, log: str, data: bytes, *, seal: bool = False, gap: bool = False) -> None:
+        async with choose.store(self.root, "memory") as held:
+            appender = await held.appender(StreamId("run-1", site, log), b"producer")
+            await appender.append(appender.committed, data)
+            await appender.sync()
+            if gap:
+                await appender.mark(Gap(appender.committed, appender.digest, 30, "rotated before they were read"))
+                await appender.sync()
+            if seal:
+                await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+
+    async def grow(self) -> None:
+        await self._append("site-2", "train/rank-0.log", b"more\n")
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Held:
+    return Held(tmp_path / "store")
+
+
+def with_client(held: Held, play: Callable[[Client], Awaitable[None]]) -> None:
+    async def run(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            await play(client)
+
+    played(held.root, run)
+
+
+def files(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as found:
+        assert found.testzip() is None
+        return {one: found.read(one) for one in found.namelist()}
+
+
+def test_an_archive_has_all_logs_and_what_is_missing(held: Held) -> None:
+    async def play(client: Client) -> None:
+        answer = await client.get(RUN)
+        found = files(answer.content)
+        about = found.pop(f"run-1/{LACKING}").decode()
+        assert found == {
+            "run-1/site-1/app.log": LINES,
+            "run-1/site-2/train/rank-0.log": b"one\n",
+            f"run-1/site-2/{HOSTILE}": b"two\n",
+        }
+        assert "rank-0.log: incomplete: 1 gap: 30 bytes are lost; it has no receipt" in about
+        assert "gap at offset 4: " in about
+        assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''run-1.zip"
+        assert answer.headers["content-length"] == str(len(answer.content))
+
+    with_client(held, play)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("&site=site-1", [f"run-1/{ABOUT}", "run-1/site-1/app.log"]),
+        ("&log=site-2/train/rank-0.log", [f"run-1/{LACKING}", "run-1/site-2/train/rank-0.log"]),
+        ("&log=site-2/../../etc/passwd", 400),
+        (f"&log=site-2/{HOSTILE.replace('%', '%25')}", [f"run-1/{ABOUT}", f"run-1/site-2/{HOSTILE}"]),
+        (
+            "&site=site-1&log=site-2/train/rank-0.log",
+            [f"run-1/{LACKING}", "run-1/site-1/app.log", "run-1/site-2/train/rank-0.log"],
+        ),
+        ("&site=site-3", 404),
+        ("&site=site-1&site=site-3", 404),
+        ("&log=site-1/other.log", 404),
+        ("&site=.hidden", 400),
+        ("&log=site-1", 400),
+        ("&log=" + "&log=".join(["a/b"] * 2001), 400),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_sites_and_logs_are_chosen(held: Held, query: str, wanted: Any) -> None:
+    async def play(client: Client) -> None:
+        answer = await client.get(RUN + query)
+        found = list(files(answer.content)) if answer.status_code == 200 else answer.status_code
+        assert found == wanted
+
+    with_client(held, play)
+
+
+def test_a_download_goes_on_where_it_stopped_also_after_a_log_has_grown(held: Held) -> None:
+    async def play(client: Client) -> None:
+        whole = await client.get(RUN)
+        size = len(whole.content)
+        await held.grow()
+        for headers in ({}, {"if-range": whole.headers["etag"]}):
+            for first, last in ((10, None), (0, 0), (size - 5, None), (300, 900)):
+                asked = {"range": f"bytes={first}-{'' if last is None else last}", **headers}
+                answer = await client.get(RUN, headers=asked)
+                end = size if last is None else last + 1
+                assert (answer.status_code, answer.content) == (206, whole.content[first:end])
+                assert answer.headers["content-range"] == f"bytes {first}-{end - 1}/{size}"
+                assert answer.headers["etag"] == whole.headers["etag"]
+        answer = await client.get(RUN, headers={"range": "bytes=-7"})
+        assert answer.content == whole.content[-7:]
+        done = await client.get(RUN, headers={"range": f"bytes={size}-"})  # what a finished download asks for
+        assert (done.status_code, done.headers["content-range"]) == (416, f"bytes */{size}")
+        head = await client.head(RUN, headers={"range": "bytes=1-2"})
+        assert (head.status_code, head.headers["content-length"], head.content) == (206, "2", b"")
+
+    with_client(held, play)
+
+
+def test_a_range_of_another_list_is_not_sent(held: Held) -> None:
+    async def play(client: Client) -> None:
+        first = await client.get(RUN)
+        await held.grow()
+        await asyncio.sleep(0.6)  # answers.FRESH: the list may be that old
+        second = await client.get(RUN)
+        assert second.headers["etag"] != first.headers["etag"]
+        # Two lists are kept: only the ETag tells them apart.
+        assert (await client.get(RUN, headers={"range": "bytes=9-"})).content == second.content
+        for one in (first, second):
+            headers = {"range": "bytes=9-", "if-range": one.headers["etag"]}
+            assert (await client.get(RUN, headers=headers)).content == one.content[9:]
+        for etag in ('"other"', f"W/{first.headers['etag']}", "Sat, 28 Nov 2026 19:00:00 GMT"):
+            answer = await client.get(RUN, headers={"range": "bytes=9-", "if-range": etag})
+            assert (answer.status_code, answer.content) == (200, second.content)
+
+    with_client(held, play)
+
+
+def test_after_a_restart_an_unchanged_run_goes_on_by_its_etag_alone(held: Held) -> None:
+    etags: list[str] = []
+
+    async def before(client: Client) -> None:
+        etags.append((await client.get(RUN)).headers["etag"])
+
+    async def after(client: Client) -> None:
+        assert (await client.get(RUN, headers={"range": "bytes=9-"})).status_code == 200
+        answer = await client.get(RUN, headers={"range": "bytes=9-", "if-range": etags[0]})
+        assert answer.status_code == 206
+
+    with_client(held, before)
+    with_client(held, after)
+
+
+@pytest.mark.parametrize(
+    "value", ["bytes=5-2", "bytes=1-2,4-5", "lines=1-2", "bytes=-", "bytes=" + "9" * 20 + "-"], ids=str
+)
+def test_a_strange_range_gets_the_whole_or_nothing(held: Held, value: str) -> None:
+    async def play(client: Client) -> None:
+        whole = await client.get(RUN)
+        answer = await client.get(RUN, headers={"range": value})
+        assert answer.status_code == 416 or answer.content == whole.content
+
+    with_client(held, play)
+
+
+def test_lists_are_forgotten_by_selection() -> None:
+    now = 0.0
+    recent, archive = Recent(lambda: now), Archive(Wanted("run-1"), (), ())
+    recent.keep("a", archive)
+    assert recent.of("a", None) is archive
+    assert recent.of("a", '"other"') is None
+    assert recent.of("b", archive.layout.etag) is None
+    now = KEPT_FOR + 1
+    assert recent.of("a", archive.layout.etag) is None
+
+
+def test_a_complete_copy_lacks_nothing() -> None:
+    assert missing((), ()) == []
