@@ -12,7 +12,7 @@ from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.placeholders import look_at
 from flarelog.receiver.phases import spoken
-from flarelog.text import several
+from flarelog.text import several, some
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
@@ -120,7 +120,11 @@ class Report:
             parts = [f"{complete} of {several(every, 'site')} complete"]
         for group in (*({stands} for stands in WORST if stands not in CALM), CALM - {Stands.COMPLETE}):
             those = [one for one in self.sites if one.stands in group]
-            parts += [f"{one.site} {self._said(one)}" for one in those[:NAMED]]
+            said = [self._said(one) for one in those[:NAMED]]
+            if len(those) > 1 and len(set(said)) == 1:
+                parts.append(f"{_names(those)} {self._more(those[0].stands, those)}")
+                continue
+            parts += [f"{one.site} {what}" for one, what in zip(those, said, strict=False)]
             if len(those) > NAMED:
                 parts.append(f"{len(those) - NAMED} more {self._more(those[NAMED].stands, those[NAMED:])}")
         unended = [one for one in self.sites if one.unended]
@@ -203,6 +207,12 @@ class Report:
         if slowest:
             said += f"; the slowest site was {slowest[0][0]} in {slowest[0][1]} of them"
         return said
+
+
+def _names(those: Sequence[SiteFacts]) -> str:
+    """``a, b and c``, or ``a, b, c and 2 more``, of two sites or more."""
+    names = [one.site for one in those]
+    return some(names, NAMED) if len(names) > NAMED else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _lost(one: SiteFacts) -> str:

@@ -138,19 +138,26 @@ def picture(report: Report) -> str:
     return fitting(made, bound(report))
 
 
+def policy() -> str:
+    """The content security policy of a report: its own style, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def _style() -> str:
+    return sheet("colours", "lanes", "page")
+
+
 def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
-    style = sheet("colours", "lanes", "page")
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy()),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", f"{shown(report.run)}: {report.verdict()}"),
-        tag("style", Safe(style)),
+        tag("style", Safe(_style())),
     )
     parts = [*_head(report), *_first(report), *_lanes(report, room, insides), *_rounds(report, room)]
     parts += [*_sites(report, room), *_machines(report, room), *_findings(report, room), _made(report, room)]
@@ -166,10 +173,8 @@ def _head(report: Report) -> Iterator[Safe]:
     yield tag("p", f"Federated run, {report.span()}", class_="dim")
     yield tag("p", tag("b", f"{icon} "), f"{said[:1].upper()}{said[1:]}.", class_=f"verdict {mood}")
     if not report.over:
-        as_of = moment(report.end) or "an unknown time"
-        yield tag(
-            "p", f"The run goes on. This report is as of {as_of}, the latest time that the store knows.", class_="dim"
-        )
+        as_of = (moment(report.end) or "an unknown time").replace("T", " ").partition(".")[0]
+        yield tag("p", f"The run goes on. This report is as of {as_of} UTC.", class_="dim")
     lines = [one.lines for one in report.sites if one.lines is not None]
     cards = [
         (f"{sites:,}", "sites" if sites != 1 else "site"),
