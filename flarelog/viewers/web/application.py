@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from html import escape
 from typing import Literal, NamedTuple
 
 from starlette.applications import Starlette
@@ -37,6 +38,7 @@ from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Sources
 from flarelog.viewers.web.reads import Reads
+from flarelog.viewers.web.reports import Reports
 from flarelog.viewers.web.safety import hosts_of
 
 log = logging.getLogger(__name__)
@@ -64,7 +66,9 @@ class Row(NamedTuple):
     endpoint: Endpoint
 
 
-def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows, archives: Archives) -> list[Row]:
+def table(
+    logins: Logins, answers: Answers, reads: Reads, flows: Flows, archives: Archives, reports: Reports
+) -> list[Row]:
     return [
         Row("POST", "/api/login", "anyone", logins.login),
         Row("POST", "/api/logout", "session", logins.logout),
@@ -82,6 +86,7 @@ def table(logins: Logins, answers: Answers, reads: Reads, flows: Flows, archives
         Row("POST", "/api/search", "session", flows.search),
         Row("GET", "/api/raw", "session", flows.raw),
         Row("GET", "/api/archive", "session", archives.archive),
+        Row("GET", "/report/{rest:path}", "session", reports.report),
         Row("GET", "/static/{name:path}", "anyone", files.file),
         Row("GET", "/", "anyone", files.index),
         Row("GET", "/run/{rest:path}", "anyone", answers.page),
@@ -96,7 +101,7 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, indexes)
     flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
-    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists))
+    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists), Reports(logins))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -118,10 +123,10 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
                 task = asyncio.current_task()
                 if session is not None and session.over and not (task and task.cancelling()):
                     # The session's origin is closed, which cancels its calls.
-                    return refused(Refused(401, logins.over(session)))
+                    return refused(request, Refused(401, logins.over(session)))
                 if not isinstance(error, Exception):
                     raise
-                return refused(error)
+                return refused(request, error)
 
         return endpoint
 
@@ -130,7 +135,7 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
     return Guarded(inner, hosts_of(options), proxied=options.trust_proxy, end=logins.end)
 
 
-def refused(error: Exception) -> Response:
+def refused(request: Request, error: Exception) -> Response:
     """The answer to *error*. An error that no request can cause is logged."""
     status = 500
     match error:
@@ -153,13 +158,16 @@ def refused(error: Exception) -> Response:
         case _:
             log.exception("a request of the page failed")
             return sentence(500, "the page's server failed: its log says why")
-    return sentence(status, str(error))
+    return _said(request, status, str(error))
 
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = {404: "there is no such address on this page", 405: "this address takes another method"}
-    text = said.get(status, "this request cannot be answered")
-    if "text/html" in request.headers.get("accept", ""):  # a person typed the address
-        return Response(NO_PAGE.format(f"{text[0].upper()}{text[1:]}"), status, media_type="text/html")
+    return _said(request, status, said.get(status, "this request cannot be answered"))
+
+
+def _said(request: Request, status: int, text: str) -> Response:
+    if "text/html" in request.headers.get("accept", ""):  # a person opened the address
+        return Response(NO_PAGE.format(escape(f"{text[:1].upper()}{text[1:]}")), status, media_type="text/html")
     return sentence(status, text)

@@ -12,15 +12,16 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.completeness import completeness, is_loss, loss_sentence
 from flarelog.errors import CannotConnect, NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
@@ -30,9 +31,10 @@ from flarelog.text import several
 from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.answers import Lists
-from flarelog.viewers.web.asking import Refused, stream
+from flarelog.viewers.web.asking import Refused, as_file, offset, stream
 from flarelog.viewers.web.flows import Flowing
 from flarelog.viewers.web.logins import Logins
+from flarelog.viewers.web.merged import of_rank
 from flarelog.viewers.web.zipped import Layout, Member, Piece
 
 ABOUT = "READ ME.txt"  # no site and no run can have a name with a blank
@@ -40,18 +42,22 @@ LACKING = f"INCOMPLETE - {ABOUT}"
 MARKS = 20  # losses of one log that are described
 NAMED = 2000  # sites and logs that a request names
 KEPT, KEPT_FOR = 50_000, 3600.0  # logs in the lists that are kept, and seconds since the last use of one
+ALIKE = 8  # lists of one selection, as of different times
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
 class Wanted(NamedTuple):
-    """The logs of *run* at *sites*, and *logs*; all of the run where neither is given."""
+    """The logs of *run* at *sites*, and *logs*; those of *rank*; all of the run where nothing is given."""
 
     run: str
     sites: frozenset[str] = frozenset()
     logs: frozenset[StreamId] = frozenset()
+    rank: int | None = None
 
     def of(self, infos: Sequence[StreamInfo]) -> list[StreamInfo]:
         """Those of *infos* that are wanted. Raises NotFound for a wanted one that is not among them."""
+        if self.rank is not None:
+            return of_rank(infos, self.run, self.rank)
         found = [info for info in infos if self._has(info)]
         sites, logs = {info.stream.site for info in found}, {info.stream for info in found}
         missing = [*sorted(self.sites - sites), *map(str, sorted(self.logs - logs))]
@@ -60,15 +66,20 @@ class Wanted(NamedTuple):
         return found
 
     def of_unstored(self, infos: Sequence[StreamInfo]) -> list[StreamInfo]:
-        return [info for info in infos if info.stream.site in self.sites or not (self.sites or self.logs)]
+        return [info for info in infos if info.stream.site in self.sites or self._is_all]
 
     def _has(self, info: StreamInfo) -> bool:
-        return info.stream.site in self.sites or info.stream in self.logs or not (self.sites or self.logs)
+        return info.stream.site in self.sites or info.stream in self.logs or self._is_all
+
+    @property
+    def _is_all(self) -> bool:
+        return not self.sites and not self.logs and self.rank is None
 
     @property
     def sentence(self) -> str:
         parts = [f"all stored logs of {some}" for some in sorted(self.sites)]
         parts += [several(len(self.logs), "chosen log")] if self.logs else []
+        parts += [f"the logs of rank {self.rank}"] if self.rank is not None else []
         return f"{', '.join(parts) or 'all stored logs'} of run {shown(self.run)}"
 
 
@@ -80,8 +91,6 @@ class Archive:
         latest = max((info.grown for info in infos), default=0)
         self.about = "\n".join(_about(wanted, infos, lacks)).encode("utf-8", "replace")
         self.logs = [(info.stream, info.begun, info.committed) for info in infos]
-        from flarelog.checksum import EMPTY_DIGEST, extend
-
         name = f"{wanted.run}/{LACKING if lacks else ABOUT}"
         members = [Member(name, len(self.about), extend(EMPTY_DIGEST, self.about), latest // 1000)]
         members += [Member(_path(info), info.committed, info.digest, info.grown // 1000) for info in infos]
@@ -149,49 +158,61 @@ def _about(wanted: Wanted, infos: Sequence[StreamInfo], lacks: Sequence[str]) ->
 
 
 @dataclass(slots=True)
-class _Lists:
-    """The archives of one selection, by ETag."""
+class _Selection:
+    """The archives of one selection, by ETag. *lost*: one of them is forgotten."""
 
-    used: float
-    archives: dict[str, Archive]
+    archives: dict[str, Archive] = field(default_factory=dict)
+    used: float = 0.0
+    lost: bool = False
 
     @property
     def logs(self) -> int:
         return sum(len(one.logs) for one in self.archives.values())
 
 
+Key = tuple[bytes, Wanted]
+"""The rights of a visitor, and a selection."""
+
+
 class Recent:
-    """The archives whose download may go on. They are forgotten by selection: those that are left of a selection must
-    not stand in for one that was forgotten.
-    """
+    """The archives whose download may go on. If there are too many, those who have the most lose the oldest."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept: dict[Hashable, _Lists] = {}  # the one that was used last is the last
+        self._kept: dict[Key, _Selection] = {}  # the one that was used last is the last
         self._clock = clock
 
-    def of(self, key: Hashable, etag: str | None) -> Archive | None:
-        """The archive of the selection *key* with *etag*; without one, the only archive of the selection."""
+    def of(self, key: Key, etag: str | None) -> Archive | None:
+        """The archive of a selection with *etag*; without one, the only one that anybody got of it."""
         self._forget()
-        archives = self._kept[key].archives if key in self._kept else {}
+        found = self._kept.get(key, _Selection())
         if etag is not None:
-            return archives.get(etag)
-        return next(iter(archives.values())) if len(archives) == 1 else None
+            return found.archives.get(etag)
+        return next(iter(found.archives.values())) if len(found.archives) == 1 and not found.lost else None
 
-    def keep(self, key: Hashable, archive: Archive) -> None:
-        found = self._kept.pop(key, None) or _Lists(0.0, {})
-        found.archives.setdefault(archive.layout.etag, archive)
+    def keep(self, key: Key, archive: Archive) -> None:
+        found = self._kept.pop(key, None) or _Selection()
+        found.archives.pop(archive.layout.etag, None)
+        found.archives[archive.layout.etag] = archive
+        if len(found.archives) > ALIKE:
+            del found.archives[next(iter(found.archives))]
+            found.lost = True
         found.used = self._clock()
         self._kept[key] = found
         self._forget()
 
-    def drop(self, key: Hashable) -> None:
+    def drop(self, key: Key) -> None:
         self._kept.pop(key, None)
 
     def _forget(self) -> None:
-        old = self._clock() - KEPT_FOR
-        for key, one in list(self._kept.items()):
-            if one.used < old or (sum(each.logs for each in self._kept.values()) > KEPT and len(self._kept) > 1):
-                del self._kept[key]
+        for key in [key for key, one in self._kept.items() if one.used < self._clock() - KEPT_FOR]:
+            del self._kept[key]
+        held = Counter[bytes]()
+        for (rights, _), one in self._kept.items():
+            held[rights] += one.logs
+        while held.total() > KEPT and len(self._kept) > 1:
+            most = max(held, key=held.__getitem__)
+            oldest = next(key for key in self._kept if key[0] == most)
+            held[most] -= self._kept.pop(oldest).logs
 
 
 class Archives:
@@ -218,10 +239,9 @@ class Archives:
                 asked = None
         self._recent.keep(key, archive)
         size, part = archive.layout.length, None
-        name = "-".join((wanted.run, *(sorted(wanted.sites) if len(wanted.sites) == 1 else ())))
         headers = {
             "accept-ranges": "bytes",
-            "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.zip",
+            "content-disposition": as_file(f"{'-'.join((wanted.run, *sorted(wanted.sites)[:1]))}.zip"),
             "etag": archive.layout.etag,
         }
         if asked is not None:
@@ -258,7 +278,10 @@ def _wanted(request: Request) -> Wanted:
         raise Refused(400, f"at most {NAMED:,} sites and logs are named at once: take the whole run")
     named = (log.partition("/") for log in logs)
     streams = frozenset(stream({"run": run, "site": site, "log": log}) for site, _, log in named)
-    return Wanted(run, frozenset(map(site_name, sites)), streams)
+    rank = offset(query, "rank")
+    if rank is not None and (sites or logs):
+        raise Refused(400, "rank stands alone: it is of all sites")
+    return Wanted(run, frozenset(map(site_name, sites)), streams, rank)
 
 
 def _part(first: str, last: str, size: int) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,6 +36,13 @@ def as_json(what: Any) -> bytes:
 def sentence(status: int, text: str, **more: Any) -> Response:
     """The answer that a request is refused, or failed."""
     return Response(as_json({"error": text} | more), status, media_type="application/json")
+
+
+def as_file(name: str) -> str:
+    """The header Content-Disposition of an answer that is saved as *name*, a name in a store. curl knows only the first
+    form; browsers take the second one, and would read a % in the first.
+    """
+    return f"attachment; filename=\"{name}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def answer(what: Any, headers: dict[str, str] | None = None) -> Response:

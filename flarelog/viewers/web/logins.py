@@ -31,13 +31,14 @@ ASK_EVERY = 2.0  # seconds between two checks whether a token is still valid
 MOMENT = 0.001  # seconds: a check asks for the streams that grew within them
 SOON = 2.0  # seconds within which a receiver tells whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for a place among those of its session
-MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
+MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2, "report": 1}
 """How many requests of each kind a session may have under way at once."""
 BUSY = {
     "tail": "tabs follow logs with this login already: close one",
     "window": "parts of logs are asked for with this login already: wait for one",
     "search": "search is under way with this login already: wait for its end",
     "raw": "downloads are under way with this login already: wait for one",
+    "report": "report is being made with this login already: wait for it",
 }
 """The sentences for a client over these limits."""
 

@@ -11,9 +11,12 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from flarelog.errors import NotFound
 from flarelog.lines.levels import Level
 from flarelog.lines.line import Line, Note
+from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import StreamInfo
+from flarelog.repeats import without_copies
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
@@ -34,6 +37,17 @@ class Page(NamedTuple):
     before: list[int]
     after: list[int]
     over: bool
+
+
+def of_rank(infos: Sequence[StreamInfo], run: str, rank: int) -> list[StreamInfo]:
+    """The logs of *rank* among *infos*, all those of *run*. Raises NotFound."""
+    chooser = RankChooser(RankChoice())
+    chooser.learn(infos, over=True)
+    found = without_copies(infos)
+    found = [info for info in found if chooser.stretch(info.stream.key, info.committed).rank == rank]
+    if not found:
+        raise NotFound(f"no log of run {run} is of rank {rank}")
+    return found
 
 
 async def page(

@@ -20,7 +20,6 @@ from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.render.container import Renderer
-from flarelog.repeats import without_copies
 from flarelog.stores.moments import arrivals
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
@@ -154,12 +153,7 @@ class Reads:
         """The streams that a merged page names, or those of its rank. Raises Refused, NotFound."""
         rank = whole(asked, "rank")
         if rank is not None:
-            chooser = RankChooser(RankChoice())
-            chooser.learn(infos, over=True)
-            found = without_copies(infos)
-            found = [info for info in found if chooser.stretch(info.stream.key, info.committed).rank == rank]
-            if not found:
-                raise NotFound(f"no log of run {run} is of rank {rank}")
+            found = merged.of_rank(infos, run, rank)
         else:
             given = asked.get("streams")
             if not isinstance(given, list) or not given:

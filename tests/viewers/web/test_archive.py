@@ -12,8 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from flarelog.model import Gap, Receipt, StreamId
+from flarelog.model import Gap, Receipt, StreamId, StreamInfo
 from flarelog.stores import choose
+from flarelog.viewers.web import archive as archive_module
 from flarelog.viewers.web.archive import ABOUT, KEPT_FOR, LACKING, Archive, Recent, Wanted, missing
 from tests.viewers.web.test_routes import logged_in, played
 
@@ -83,7 +84,7 @@ def test_an_archive_has_all_logs_and_what_is_missing(held: Held) -> None:
         }
         assert "rank-0.log: incomplete: 1 gap: 30 bytes are lost; it has no receipt" in about
         assert "gap at offset 4: " in about
-        assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''run-1.zip"
+        assert answer.headers["content-disposition"] == "attachment; filename=\"run-1.zip\"; filename*=UTF-8''run-1.zip"
         assert answer.headers["content-length"] == str(len(answer.content))
 
     with_client(held, play)
@@ -100,6 +101,9 @@ def test_an_archive_has_all_logs_and_what_is_missing(held: Held) -> None:
             "&site=site-1&log=site-2/train/rank-0.log",
             [f"run-1/{LACKING}", "run-1/site-1/app.log", "run-1/site-2/train/rank-0.log"],
         ),
+        ("&rank=0", [f"run-1/{LACKING}", "run-1/site-2/train/rank-0.log"]),
+        ("&rank=7", 404),
+        ("&rank=0&site=site-1", 400),
         ("&site=site-3", 404),
         ("&site=site-1&site=site-3", 404),
         ("&log=site-1/other.log", 404),
@@ -187,15 +191,52 @@ def test_a_strange_range_gets_the_whole_or_nothing(held: Held, value: str) -> No
     with_client(held, play)
 
 
-def test_lists_are_forgotten_by_selection() -> None:
+def archive_of(count: int, length: int = 1) -> Archive:
+    """An archive of *count* logs."""
+    return Archive(WANTED, [StreamInfo(StreamId("run-1", "a", f"{n}"), 0, length, 0, True) for n in range(count)], ())
+
+
+WANTED = Wanted("run-1")
+
+
+def test_an_archive_is_known_by_its_etag_or_if_it_is_the_only_one() -> None:
+    recent, first, second = Recent(), archive_of(1), archive_of(1, 2)
+    recent.keep((b"x", WANTED), first)
+    assert recent.of((b"x", WANTED), None) is recent.of((b"x", WANTED), first.layout.etag) is first
+    assert recent.of((b"y", WANTED), first.layout.etag) is recent.of((b"x", WANTED), second.layout.etag) is None
+    recent.keep((b"x", WANTED), second)
+    assert recent.of((b"x", WANTED), None) is None
+    assert recent.of((b"x", WANTED), second.layout.etag) is second
+
+
+def test_an_archive_that_is_left_does_not_stand_in_for_forgotten_ones() -> None:
+    recent = Recent()
+    archives = [archive_of(1, length) for length in range(20)]
+    for one in archives:
+        recent.keep((b"x", WANTED), one)
+    assert recent.of((b"x", WANTED), archives[0].layout.etag) is None
+    assert recent.of((b"x", WANTED), archives[-1].layout.etag) is archives[-1]
+    recent._kept[b"x", WANTED].archives = {"": archives[0]}
+    assert recent.of((b"x", WANTED), None) is None
+
+
+def test_archives_are_forgotten_after_an_hour() -> None:
     now = 0.0
-    recent, archive = Recent(lambda: now), Archive(Wanted("run-1"), (), ())
-    recent.keep("a", archive)
-    assert recent.of("a", None) is archive
-    assert recent.of("a", '"other"') is None
-    assert recent.of("b", archive.layout.etag) is None
+    recent, archive = Recent(lambda: now), archive_of(1)
+    recent.keep((b"x", WANTED), archive)
     now = KEPT_FOR + 1
-    assert recent.of("a", archive.layout.etag) is None
+    assert recent.of((b"x", WANTED), archive.layout.etag) is None
+
+
+def test_who_has_most_archives_loses_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "KEPT", 10)
+    recent, small, large = Recent(), archive_of(1), archive_of(4)
+    recent.keep((b"x", WANTED), small)
+    wanted = [Wanted("run-1", frozenset((f"site-{n}",))) for n in range(4)]
+    for one in wanted:
+        recent.keep((b"y", one), large)
+    assert recent.of((b"x", WANTED), None) is small
+    assert [recent.of((b"y", one), None) is large for one in wanted] == [False, False, True, True]
 
 
 def test_a_complete_copy_lacks_nothing() -> None:

@@ -55,6 +55,7 @@ ROUTES: dict[tuple[str, str], tuple[str, Any, int, int]] = {
     ("POST", "/api/search"): ("/api/search", {"run": "run-1", "literals": ["line"]}, 401, 200),
     ("GET", "/api/raw"): (f"/api/raw{QUERY}", None, 401, 200),
     ("GET", "/api/archive"): ("/api/archive?run=run-1", None, 401, 200),
+    ("GET", "/report/{rest:path}"): ("/report/run-1", None, 401, 200),
     ("GET", "/static/{name:path}"): ("/static/index.html", None, 200, 200),
     ("GET", "/"): ("/", None, 200, 200),
     ("GET", "/run/{rest:path}"): ("/run/run-1/site-1/app.log", None, 200, 200),
@@ -246,7 +247,10 @@ def test_each_answer_says_what_a_browser_may_do_with_it(store: Path) -> None:
                 for each in (method, "DELETE"):
                     answer = await asked(client, each, path, body)
                     for name, value in HEADERS.items():
-                        assert answer.headers[name] == value or (name == "cache-control" and path in PUBLIC)
+                        own = (name == "cache-control" and path in PUBLIC) or (
+                            name == "content-security-policy" and path == "/report/run-1"
+                        )
+                        assert answer.headers[name] == value or own
                     assert "server" not in answer.headers
                     assert "access-control-allow-origin" not in answer.headers
             raw = await client.get(f"/api/raw{QUERY}")

@@ -17,6 +17,7 @@ import { link } from "./permalink.js";
 import { nextError, searchOf } from "./search.js";
 import { set, setting } from "./settings.js";
 import { Merged, OneLog } from "./source.js";
+import { archive } from "./taking.js";
 import { bytes, called, clock, count, several } from "./words.js";
 
 const KEEP = 500; // ms after a move until the place is kept: browsers allow few changes of the history
@@ -89,6 +90,7 @@ export class LogPage extends Choosing {
       button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this)),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
       this.stream && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
+      !this.stream && archive(this.run, this.wanted.merged),
       button("?", "Keys (?)", help, { "aria-label": "Keys" }));
     this.append(h("h1", { class: "unseen" }, `${name ?? "Logs"} of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
     this.hear();

@@ -12,6 +12,7 @@ import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
 import { searchOf } from "./search.js";
 import { again, past, shows, silence, trouble } from "./runs.js";
+import { archive, report } from "./taking.js";
 import { bytes, called, count, moment, several, skew } from "./words.js";
 
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
@@ -70,7 +71,8 @@ export class RunPage extends HTMLElement {
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
         h("button", { type: "button", title: "Search all logs (/)", on: { click: () => this.search.open() } }, "Search"),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
-        (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")))),
+        (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")),
+        archive(this.run), report(this.run))),
       this.search,
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
@@ -320,7 +322,8 @@ export class RunPage extends HTMLElement {
       last.replaceChildren(...(bars.length ? bars.slice(0, 8).map((bar) => this.bar(bar)) : [h("span", { class: "tail", dir: "auto" }, text)]));
       last.title = text;
     }
-    say(size, bytes(one.bytes));
+    if (one.streams?.length && !size.link) size.replaceChildren((size.link = archive(this.run, { site: one.site }, { class: null, title: `Download the logs of ${one.site}` })));
+    say(size.link ?? size, `${size.link ? "\u2193 " : ""}${bytes(one.bytes)}`);
     say(rate, one.rate ? `${bytes(one.rate)}/s` : "\u2013");
     say(clocks, one.skew === null || one.skew === undefined ? "\u2013" : skew(one.skew));
     const gaps = one.gaps ?? 0;
