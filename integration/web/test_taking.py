@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from urllib.parse import unquote
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from integration.web.browsing import Tab
@@ -40,15 +39,13 @@ def test_a_run_a_site_and_merged_logs_are_saved(tab: Tab) -> None:
         assert taken(page, page.get_by_role("link", name="Download", exact=True))[1] == wanted, unquote(address)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_report_opens_beside_the_page_and_is_saved(tab: Tab, theme: str) -> None:
+def test_the_report_opens_beside_the_page_and_is_saved(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Report", exact=True).click()
     shown = opened.value
     complaints: list[str] = []
     shown.on("console", lambda message: complaints.append(message.text))
-    shown.emulate_media(color_scheme=theme)
     expect(shown.get_by_role("heading", name="run-1")).to_be_visible()
     shown.reload()
     expect(shown.locator(".verdict")).to_contain_text("sites complete")

@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -35,6 +34,7 @@ from flarelog.viewers.web.asking import Refused, as_file, offset, stream
 from flarelog.viewers.web.flows import Flowing
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.merged import of_rank
+from flarelog.viewers.web.origins import Rights
 from flarelog.viewers.web.zipped import Layout, Member, Piece
 
 ABOUT = "READ ME.txt"  # no site and no run can have a name with a blank
@@ -43,6 +43,7 @@ MARKS = 20  # losses of one log that are described
 NAMED = 2000  # sites and logs that a request names
 KEPT, KEPT_FOR = 50_000, 3600.0  # logs in the lists that are kept, and seconds since the last use of one
 ALIKE = 8  # lists of one selection, as of different times
+ZIP = "application/zip"
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
@@ -95,6 +96,7 @@ class Archive:
         members = [Member(name, len(self.about), extend(EMPTY_DIGEST, self.about), latest // 1000)]
         members += [Member(_path(info), info.committed, info.digest, info.grown // 1000) for info in infos]
         self.layout = Layout(members)
+        self.name = "-".join((wanted.run, *sorted(wanted.sites)[:1]))
 
     def is_held(self, infos: Sequence[StreamInfo]) -> bool:
         """Whether all bytes of the archive are among those of *infos*."""
@@ -220,54 +222,52 @@ class Archives:
         self._logins, self._lists, self._recent = logins, lists, recent or Recent()
 
     async def archive(self, request: Request) -> Response:
-        session, wanted = request.state.session, _wanted(request)
-        rights, key = session.of, (session.of.key, wanted)
-        sites = wanted.sites | {log.site for log in wanted.logs}
-        listed = await self._lists.of(rights, wanted.run, sites)
-        infos = wanted.of(listed.infos)
-        archive = None
-        asked = _RANGE.fullmatch(request.headers.get("range", ""))
-        if asked is not None:
-            archive = self._recent.of(key, request.headers.get("if-range"))
-            if archive is not None and not archive.is_held(infos):
-                archive = None
-                self._recent.drop(key)
-        if archive is None:
-            made = partial(Archive, wanted, infos, wanted.of_unstored(listed.unstored))
-            archive = await asyncio.to_thread(made)
-            if request.headers.get("if-range") != archive.layout.etag:
-                asked = None
-        self._recent.keep(key, archive)
-        size, part = archive.layout.length, None
-        headers = {
-            "accept-ranges": "bytes",
-            "content-disposition": as_file(f"{'-'.join((wanted.run, *sorted(wanted.sites)[:1]))}.zip"),
-            "etag": archive.layout.etag,
-        }
-        if asked is not None:
-            part = _part(asked[1], asked[2], size)
-            if part is None:
-                return Response(status_code=416, headers={**headers, "content-range": f"bytes */{size}"})
-            headers["content-range"] = f"bytes {part[0]}-{part[1] - 1}/{size}"
-        begin, end = part or (0, size)
-        how = {
-            "status_code": 206 if part else 200,
-            "media_type": "application/zip",
-            "headers": {**headers, "content-length": str(end - begin)},
-        }
-        if request.method == "HEAD":
-            return Response(**how)
-
-        async def bytes_of() -> AsyncGenerator[bytes, None]:
-            async with contextlib.aclosing(archive.read(rights.origin, begin, end)) as found:
-                async for data in found:
-                    if self._logins.over(session):
-                        return
-                    yield data
-
+        """An archive, or a range of it. Raises Refused, NotFound, NotAllowed, CannotConnect."""
+        session = request.state.session
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "raw"))
-            return Flowing(bytes_of(), stack.pop_all(), **how)
+            archive, part = await self._asked(request, session.of)
+            size = archive.layout.length
+            begin, end = part or (0, size)
+            headers = {
+                "accept-ranges": "bytes",
+                "content-disposition": as_file(f"{archive.name}.zip"),
+                "content-length": str(max(0, end - begin)),
+                "etag": archive.layout.etag,
+            }
+            if part is not None:
+                headers["content-range"] = f"bytes {begin}-{end - 1}/{size}"
+            if begin >= end:
+                return Response(status_code=416, headers=headers | {"content-range": f"bytes */{size}"})
+            status = 200 if part is None else 206
+            if request.method == "HEAD":
+                return Response(None, status, headers, ZIP)
+
+            async def data() -> AsyncGenerator[bytes, None]:
+                async with contextlib.aclosing(archive.read(session.of.origin, begin, end)) as found:
+                    async for piece in found:
+                        if self._logins.over(session):
+                            return
+                        yield piece
+
+            return Flowing(data(), stack.pop_all(), status_code=status, headers=headers, media_type=ZIP)
+
+    async def _asked(self, request: Request, rights: Rights) -> tuple[Archive, tuple[int, int] | None]:
+        """The archive that a request asks for, and the range of it; None: the whole archive."""
+        wanted, etag = _wanted(request), request.headers.get("if-range")
+        listed = await self._lists.of(rights, wanted.run, wanted.sites | {log.site for log in wanted.logs})
+        infos, key, archive = wanted.of(listed.infos), (rights.key, wanted), None
+        asked = _RANGE.fullmatch(request.headers.get("range", ""))
+        if asked is not None:
+            archive = self._recent.of(key, etag)
+            if archive is not None and not archive.is_held(infos):
+                self._recent.drop(key)
+                archive = None
+        if archive is None:
+            archive = await asyncio.to_thread(Archive, wanted, infos, wanted.of_unstored(listed.unstored))
+            asked = asked if archive.layout.etag == etag else None
+        self._recent.keep(key, archive)
+        return archive, None if asked is None else _part(asked[1], asked[2], archive.layout.length)
 
 
 def _wanted(request: Request) -> Wanted:
@@ -284,10 +284,8 @@ def _wanted(request: Request) -> Wanted:
     return Wanted(run, frozenset(map(site_name, sites)), streams, rank)
 
 
-def _part(first: str, last: str, size: int) -> tuple[int, int] | None:
-    """The range of the header ``Range: bytes=FIRST-LAST`` in *size* bytes; None where it has none of them."""
-    if first:
-        begin, end = int(first), min(size, int(last) + 1) if last else size
-    else:
-        begin, end = max(0, size - int(last or 0)), size
-    return (begin, end) if begin < end else None
+def _part(first: str, last: str, size: int) -> tuple[int, int]:
+    """The range of the header ``Range: bytes=FIRST-LAST`` in *size* bytes, empty where it has none of them."""
+    if not first:
+        return max(0, size - int(last or 0)), size
+    return int(first), min(size, int(last) + 1) if last else size
