@@ -31,6 +31,7 @@ from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
 from flarelog.viewers.web.archive import Archives
 from flarelog.viewers.web.asking import NoRun, Refused, sentence
+from flarelog.viewers.web.curves import Curves
 from flarelog.viewers.web.flows import Flows
 from flarelog.viewers.web.guarding import Guarded
 from flarelog.viewers.web.index import Indexes
@@ -67,7 +68,13 @@ class Row(NamedTuple):
 
 
 def table(
-    logins: Logins, answers: Answers, reads: Reads, flows: Flows, archives: Archives, reports: Reports
+    logins: Logins,
+    answers: Answers,
+    reads: Reads,
+    flows: Flows,
+    archives: Archives,
+    reports: Reports,
+    curves: Curves,
 ) -> list[Row]:
     return [
         Row("POST", "/api/login", "anyone", logins.login),
@@ -79,6 +86,7 @@ def table(
         Row("GET", "/api/findings", "session", answers.findings),
         Row("GET", "/api/lanes", "session", answers.lanes),
         Row("GET", "/api/machines", "session", answers.machines),
+        Row("GET", "/api/curves", "session", curves.curves),
         Row("GET", "/api/command", "session", answers.command),
         Row("POST", "/api/window", "session", reads.window),
         Row("POST", "/api/merged", "session", reads.merged),
@@ -101,13 +109,15 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
     answers = Answers(logins, sources.how)
     reads = Reads(logins, answers.lists, indexes)
     flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
-    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists), Reports(logins))
+    curves = Curves(answers.lists)
+    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists), Reports(logins), curves)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
         async with logins:
             yield
             await indexes.close()
+            await curves.close()
             await answers.close()
 
     def guarded(row: Row) -> Endpoint:

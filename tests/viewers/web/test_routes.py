@@ -48,6 +48,7 @@ ROUTES: dict[tuple[str, str], tuple[str, Any, int, int]] = {
     ("GET", "/api/findings"): (f"/api/findings{QUERY}", None, 401, 200),
     ("GET", "/api/lanes"): (f"/api/lanes{QUERY}", None, 401, 200),
     ("GET", "/api/machines"): (f"/api/machines{QUERY}", None, 401, 200),
+    ("GET", "/api/curves"): (f"/api/curves{QUERY}", None, 401, 200),
     ("GET", "/api/command"): (f"/api/command{QUERY}", None, 401, 200),
     ("POST", "/api/window"): ("/api/window", {"stream": NAMED, "rows": 5}, 401, 200),
     ("POST", "/api/merged"): ("/api/merged", {"run": "run-1", "streams": [NAMED], "end": True}, 401, 200),
