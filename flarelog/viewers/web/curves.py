@@ -22,7 +22,7 @@ from flarelog.lines.metrics import Curve, Metrics, by_rank
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.repeats import without_copies
-from flarelog.text import several
+from flarelog.text import are, several
 from flarelog.viewers.origin import gathered
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.asking import answer
@@ -173,5 +173,5 @@ def words(one: Curve) -> str:
     if one.least <= one.most:
         parts += [f"least {one.least:.4g}", f"greatest {one.most:.4g}"]
     if one.odd:
-        parts.append(f"{several(one.odd, 'value')} of {one.count:,} not a number")
+        parts.append(f"{one.odd:,} of {several(one.count, 'value')} {are(one.odd)} not a number")
     return ", ".join(parts)

@@ -62,7 +62,7 @@ def test_the_curves_of_a_metric_have_one_scale_and_grow(logs: Logs, monkeypatch:
         first, second = found["curves"]
         assert (first["site"], first["log"], first["words"]) == ("site-1", "train.log", "last 1, least 1, greatest 2")
         assert [one for one in first["points"] if one is not None] == [HEIGHT, 0]
-        assert (second["points"], second["words"]) == ([-1], "last nan, 1 value of 1 not a number")
+        assert (second["points"], second["words"]) == ([-1], "last nan, 1 of 1 value is not a number")
         assert (await asked(client, "accuracy"))["curves"][0]["words"] == "last 0.1, least 0.1, greatest 0.1"
         assert (await asked(client, "other"))["metric"] == "loss"
         await logs.add(b"5\n")

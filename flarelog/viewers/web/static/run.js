@@ -5,6 +5,7 @@
 
 import { fragment, parsed } from "./address.js";
 import { answered, ask, path, query, read, waited } from "./api.js";
+import { Curves } from "./curves.js";
 import { arrange, differs, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { listen } from "./keys.js";
@@ -57,6 +58,7 @@ export class RunPage extends HTMLElement {
     this.lanes.hidden = true;
     this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw() } });
     this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw() } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
+    this.curves = new Curves(this.run, () => this.draw());
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
     this.more = h("button", { type: "button", class: "more", hidden: true, on: { click: () => this.all() } });
@@ -68,7 +70,7 @@ export class RunPage extends HTMLElement {
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
       this.trouble, this.missing, this.first, this.findings, this.lanes,
-      (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
+      (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, this.curves.select, h("span", { class: "spring" }),
         h("button", { type: "button", title: "Search all logs (/)", on: { click: () => this.search.open() } }, "Search"),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")),
@@ -153,6 +155,7 @@ export class RunPage extends HTMLElement {
     await frame();
     if (!this.isConnected) return;
     this.lanes.begin();
+    this.stop.push(this.curves.begin());
     this.below.replaceWith(new Machines(this.run));
   }
 
@@ -299,6 +302,7 @@ export class RunPage extends HTMLElement {
     const latest = site.streams.filter((one) => one.last && !one.copy).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
     this.fill(node, site, { text: latest?.last ?? "", bars: site.streams.filter((one) => one.bar && !one.sealed), exit: exits[0] });
+    this.curves.show(node.cells[1], site.site, site.streams);
   }
 
   showLog(node, site, one) {
@@ -306,6 +310,7 @@ export class RunPage extends HTMLElement {
       node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`), one.copy ? h("small", {}, "repeats log.txt") : "");
     }
     this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
+    this.curves.show(node.cells[1], site.site, [one]);
   }
 
   fill(node, one, { text, bars, exit }) {

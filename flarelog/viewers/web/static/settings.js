@@ -3,7 +3,7 @@
  * and the browser remembers it. An address wins over what was remembered, and is not remembered itself.
  */
 
-const VALUES = { theme: ["auto", "light", "dark"], zone: ["utc", "local"], wrap: ["off", "on"], times: ["off", "on"], level: ["", "warning", "error"] }; // the first is the default
+const VALUES = { theme: ["auto", "light", "dark"], zone: ["utc", "local"], wrap: ["off", "on"], times: ["off", "on"], level: ["", "warning", "error"], curve: [""] }; // the first is the default
 const PASSING = ["level"]; // choices for one page alone
 const chosen = {};
 const changes = new EventTarget();
@@ -12,7 +12,7 @@ export const SETTINGS = Object.keys(VALUES);
 
 /** Whether *value* is a value of the setting *name*. */
 export function allowed(name, value) {
-  return VALUES[name].includes(value);
+  return VALUES[name].includes(value) || (name === "curve" && value?.length < 100); // the name of a metric
 }
 
 /** The value of the setting *name*. */
