@@ -220,6 +220,18 @@ def test_an_archive_that_is_left_does_not_stand_in_for_forgotten_ones() -> None:
     assert recent.of((b"x", WANTED), None) is None
 
 
+def test_an_archive_is_held_while_its_logs_have_its_bytes() -> None:
+    def infos(begun: int, length: int) -> list[StreamInfo]:
+        return [StreamInfo(StreamId("run-1", "a", "log.txt"), 0, length, 0, False, begun=begun)]
+
+    archive = Archive(WANTED, infos(7, 10), ())
+    assert archive.is_held(infos(7, 10))
+    assert archive.is_held(infos(7, 11))
+    assert not archive.is_held(infos(7, 9))
+    assert not archive.is_held(infos(8, 10))
+    assert not archive.is_held([])
+
+
 def test_archives_are_forgotten_after_an_hour() -> None:
     now = 0.0
     recent, archive = Recent(lambda: now), archive_of(1)
