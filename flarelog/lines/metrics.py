@@ -56,14 +56,14 @@ _PARTS = re.compile(r"[\W_]+")
 
 class Curve(NamedTuple):
     """*values*: those in the parts of a log from the first one with a value to the last, None where a part has none.
-    *least* and *most* of the numbers; *count* of all values, *odd* of those that are no numbers.
+    *least* and *most* of the numbers; *total*: how many values there are, *odd* of those that are no numbers.
     """
 
     values: tuple[float | None, ...]
     least: float
     most: float
     last: float
-    count: int
+    total: int
     odd: int = 0
 
 
@@ -72,12 +72,12 @@ class Values:
 
     def __init__(self) -> None:
         self.least, self.most, self.last = math.inf, -math.inf, math.nan
-        self.count = self.odd = 0
+        self.total = self.odd = 0
         self._width, self._buckets = 1, dict[int, float]()
 
     def add(self, offset: int, value: float) -> None:
         """Take in *value*, which stands behind those before."""
-        self.count, self.last = self.count + 1, value
+        self.total, self.last = self.total + 1, value
         if math.isfinite(value):
             self.least, self.most = min(self.least, value), max(self.most, value)
         else:
@@ -97,7 +97,7 @@ class Values:
     def curve(self) -> Curve:
         keys = range(min(self._buckets), max(self._buckets) + 1)
         values = tuple(self._buckets.get(key) for key in keys)
-        return Curve(values, self.least, self.most, self.last, self.count, self.odd)
+        return Curve(values, self.least, self.most, self.last, self.total, self.odd)
 
 
 class Metrics:
@@ -133,7 +133,7 @@ class Metrics:
     @property
     def curves(self) -> dict[str, Curve]:
         """The curves that are worth a look."""
-        return {name: one.curve for name, one in self._values.items() if one.count >= ENOUGH or is_known(name)}
+        return {name: one.curve for name, one in self._values.items() if one.total >= ENOUGH or is_known(name)}
 
 
 def by_rank(name: str) -> tuple[int, bool, str]:

@@ -62,7 +62,7 @@ def test_a_curve_keeps_the_shape_the_ends_and_what_is_no_number() -> None:
     curve = kept.curve
     values = curve.values
     assert BUCKETS // 2 <= len(values) <= BUCKETS
-    assert (curve.count, curve.odd, curve.least, curve.most, curve.last) == (10_000, 1, 1e-4, 1.0, 1e-4)
+    assert (curve.total, curve.odd, curve.least, curve.most, curve.last) == (10_000, 1, 1e-4, 1.0, 1e-4)
     numbers = [one for one in values if one is not None and math.isfinite(one)]
     assert len(numbers) == len(values) - 1
     assert numbers == sorted(numbers, reverse=True)

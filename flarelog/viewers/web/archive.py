@@ -12,9 +12,10 @@ import contextlib
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -28,7 +29,7 @@ from flarelog.names import run_name, shown, site_name
 from flarelog.records import moment, unknown_ends, unstored_sentences
 from flarelog.text import several
 from flarelog.viewers.health import unread
-from flarelog.viewers.origin import Origin
+from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.asking import Refused, as_file, offset, stream
 from flarelog.viewers.web.flows import Flowing
@@ -43,6 +44,7 @@ MARKS = 20  # losses of one log that are described
 NAMED = 2000  # sites and logs that a request names
 KEPT, KEPT_FOR = 50_000, 3600.0  # logs in the lists that are kept, and seconds since the last use of one
 ALIKE = 8  # lists of one selection, as of different times
+AHEAD, SMALL = 16, 64 << 10  # parts of an archive that are read ahead, every other one a log; bytes of such a log
 ZIP = "application/zip"
 _RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
@@ -107,22 +109,52 @@ class Archive:
         """The archive's bytes from *begin* to *end*. Raises as ``Origin.find``, and CannotConnect where a log has fewer
         bytes than its list says: what follows would stand at a wrong place.
         """
-        for piece in self.layout.pieces(begin, end):
-            if not isinstance(piece, Piece):
-                yield piece
-            elif not piece.number:
-                yield self.about[piece.begin : piece.end]
-            else:
-                log, position = self.logs[piece.number - 1][0], piece.begin
-                find = origin.find(log, position, sys.maxsize, follow=False, stop=piece.end)
-                async with contextlib.aclosing(find) as found:
-                    async for at, what in found:
-                        if isinstance(what, Buffer) and at <= position < piece.end:
-                            data = bytes(what[position - at : piece.end - at])
-                            position += len(data)
-                            yield data
+        pieces, ahead = self.layout.pieces(begin, end), deque[tuple[bytes | Piece, asyncio.Task[bytes] | None]]()
+        try:
+            while True:
+                ahead += [(each, self._begun(origin, each)) for each in islice(pieces, AHEAD - len(ahead))]
+                if not ahead:
+                    return
+                piece, task = ahead.popleft()
+                if isinstance(piece, bytes):
+                    yield piece
+                    continue
+                position = piece.begin
+                async with contextlib.aclosing(self._data(origin, piece, task)) as found:
+                    async for data in found:
+                        position += len(data)
+                        yield data
                 if position < piece.end:
+                    log = self.logs[piece.number - 1][0]
                     raise CannotConnect(f"{log} has lost bytes: it was removed, or {origin.name} has ended")
+        finally:
+            tasks = [task for _, task in ahead if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begun(self, origin: Origin, piece: bytes | Piece) -> asyncio.Task[bytes] | None:
+        """The read of a small log: each is a round trip to a receiver that may be far away."""
+        if isinstance(piece, bytes) or not piece.number or piece.end - piece.begin > SMALL:
+            return None
+        return asyncio.create_task(gathered(origin, self.logs[piece.number - 1][0], piece.begin, piece.end))
+
+    async def _data(
+        self, origin: Origin, piece: Piece, task: asyncio.Task[bytes] | None
+    ) -> AsyncGenerator[bytes, None]:
+        if not piece.number:
+            yield self.about[piece.begin : piece.end]
+        elif task is not None:
+            yield await task
+        else:
+            log, position = self.logs[piece.number - 1][0], piece.begin
+            find = origin.find(log, position, sys.maxsize, follow=False, stop=piece.end)
+            async with contextlib.aclosing(find) as found:
+                async for at, what in found:
+                    if isinstance(what, Buffer) and at <= position < piece.end:
+                        data = bytes(what[position - at : piece.end - at])
+                        position += len(data)
+                        yield data
 
 
 def _path(info: StreamInfo) -> str:

@@ -73,7 +73,7 @@ class Curves:
         """The curves of the wanted metric, or of the first one. Raises NotFound, NotAllowed, CannotConnect."""
         rights, query = request.state.session.of, request.query_params
         run = run_name(query.get("run", ""))
-        infos = [info for info in without_copies((await self._lists.of(rights, run)).infos) if info.committed][:LOGS]
+        infos = fairly((await self._lists.of(rights, run)).infos)[:LOGS]
         old = [info for info in infos if self._read_of(rights, info).position < info.committed]
         tasks = [self._begun(rights, info) for info in old[:AT_ONCE]]
         reading = len(old) > AT_ONCE
@@ -111,6 +111,17 @@ class Curves:
             return
         except Exception:
             log.exception("the curves of a log are not known")  # the next request tries again
+
+
+def fairly(infos: Sequence[StreamInfo]) -> list[StreamInfo]:
+    """The logs to read: the first one of each site, then the second ones, and so on."""
+    seen = Counter[str]()
+    turns: list[tuple[int, StreamInfo]] = []
+    for info in without_copies(infos):
+        if info.committed:
+            turns.append((seen[info.stream.site], info))
+            seen[info.stream.site] += 1
+    return [info for _, info in sorted(turns, key=lambda one: one[0])]
 
 
 def stretches(begin: int, end: int) -> list[tuple[int, int]]:
@@ -173,5 +184,5 @@ def words(one: Curve) -> str:
     if one.least <= one.most:
         parts += [f"least {one.least:.4g}", f"greatest {one.most:.4g}"]
     if one.odd:
-        parts.append(f"{one.odd:,} of {several(one.count, 'value')} {are(one.odd)} not a number")
+        parts.append(f"{one.odd:,} of {several(one.total, 'value')} {are(one.odd)} not a number")
     return ", ".join(parts)

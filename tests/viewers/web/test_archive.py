@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import zipfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from flarelog.errors import CannotConnect
 from flarelog.model import Gap, Receipt, StreamId, StreamInfo
 from flarelog.stores import choose
 from flarelog.viewers.web import archive as archive_module
-from flarelog.viewers.web.archive import ABOUT, KEPT_FOR, LACKING, Archive, Recent, Wanted, missing
+from flarelog.viewers.web.archive import ABOUT, AHEAD, KEPT_FOR, LACKING, Archive, Recent, Wanted, missing
 from tests.viewers.web.test_routes import logged_in, played
 
 RUN = "/api/archive?run=run-1"
@@ -249,6 +251,56 @@ def test_who_has_most_archives_loses_the_oldest(monkeypatch: pytest.MonkeyPatch)
         recent.keep((b"y", one), large)
     assert recent.of((b"x", WANTED), None) is small
     assert [recent.of((b"y", one), None) is large for one in wanted] == [False, False, True, True]
+
+
+class Short:
+    """An origin whose logs have *length* bytes, in pieces that begin before what is wanted."""
+
+    name = "the receiver"
+
+    def __init__(self, length: int) -> None:
+        self.length, self.open = length, 0
+
+    async def find(self, stream: StreamId, start: int, *_: Any, stop: int, **__: Any) -> AsyncGenerator[Any, None]:
+        self.open += 1
+        try:
+            for at in range(start // 1000 * 1000, min(stop, self.length), 1000):
+                yield at, b"x" * min(1000, self.length - at)
+                await asyncio.sleep(0)
+        finally:
+            self.open -= 1
+
+
+@pytest.mark.parametrize("length", [5000, 500_000], ids=["small", "large"])
+def test_a_log_that_lost_bytes_ends_the_answer_before_what_follows_stands_at_a_wrong_place(length: int) -> None:
+    archive = archive_of(30, length)
+
+    async def read(origin: Any) -> bytes:
+        async with contextlib.aclosing(archive.read(origin, 0, archive.layout.length)) as found:
+            return b"".join([piece async for piece in found])
+
+    whole = asyncio.run(read(Short(length)))
+    assert len(whole) == archive.layout.length
+    with zipfile.ZipFile(io.BytesIO(whole)) as found:
+        assert [one.file_size for one in found.infolist()][1:] == [length] * 30
+    lost = Short(length - 1)
+    with pytest.raises(CannotConnect, match="has lost bytes"):
+        asyncio.run(read(lost))
+    assert lost.open == 0
+
+
+def test_a_download_that_is_given_up_reads_no_more() -> None:
+    origin, archive = Short(5000), archive_of(1000, 5000)
+
+    async def begin() -> int:
+        async with contextlib.aclosing(archive.read(origin, 0, archive.layout.length)) as found:  # type: ignore[arg-type]
+            async for _ in found:
+                await asyncio.sleep(0)
+                break
+            return origin.open
+
+    assert 0 < asyncio.run(begin()) <= AHEAD
+    assert origin.open == 0
 
 
 def test_a_complete_copy_lacks_nothing() -> None:

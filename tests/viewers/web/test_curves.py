@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from flarelog.lines.metrics import BUCKETS, Values
-from flarelog.model import StreamId
+from flarelog.model import StreamId, StreamInfo
 from flarelog.stores import choose
+from flarelog.viewers.origin import gathered
 from flarelog.viewers.web import curves as curves_module
-from flarelog.viewers.web.curves import HEIGHT, SHOWN, STRETCH, WHOLE, curves_record, points, stretches, words
+from flarelog.viewers.web.curves import HEIGHT, SHOWN, STRETCH, WHOLE, curves_record, fairly, points, stretches, words
 from tests.rows import rows
 from tests.viewers.web.test_archive import with_client
 
@@ -91,7 +92,6 @@ def test_a_large_log_is_sampled_and_read_on_as_it_grows(logs: Logs, monkeypatch:
 def test_a_line_without_an_end_costs_its_size_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flarelog.viewers.web.answers.FRESH", 0.0)
     read: list[int] = []
-    gathered = curves_module.gathered
 
     async def counted(*args: Any) -> bytes:
         data = await gathered(*args)
@@ -131,6 +131,13 @@ def test_what_is_read_is_bounded_and_ends_at_the_end(place: tuple[int, int]) -> 
 def test_points_are_steps(case: Any) -> None:
     values, (least, most), steps = case
     assert points(values, least, most) == steps
+
+
+def test_each_site_has_its_turn() -> None:
+    names = ["a/1", "a/2", "a/3", "b/1", "c/1", "c/2", "d/1"]
+    infos = [StreamInfo(StreamId("run-1", *name.split("/")), 0, name != "d/1", 0, True) for name in names]
+    found = [f"{info.stream.site}/{info.stream.log}" for info in fairly(infos)]
+    assert found == ["a/1", "b/1", "c/1", "a/2", "c/2", "a/3"]
 
 
 def test_an_answer_is_bounded() -> None:

@@ -14,7 +14,7 @@ export class Curves {
   /** @param {() => void} draw shows the curves that are there now */
   constructor(run, draw) {
     Object.assign(this, { run, draw, logs: new Map() });
-    this.select = h("select", { class: "curves", disabled: true, "aria-label": "Curve", title: "The metric whose curve each site shows", on: { change: () => this.choose() } });
+    this.select = h("select", { class: "curves", disabled: true, "aria-label": "Curve", on: { change: () => this.choose() } });
     this.name([], NONE);
   }
 
@@ -37,10 +37,11 @@ export class Curves {
 
   async look() {
     const wanted = setting("curve");
-    const { metrics, metric, curves, reading } = await ask(`/api/curves?${query({ run: this.run, metric: wanted })}`);
+    const { metrics, metric, curves, left, reading } = await ask(`/api/curves?${query({ run: this.run, metric: wanted })}`);
     const shown = wanted === NONE ? NONE : metric || NONE;
     this.logs = new Map(curves.filter(() => shown !== NONE).map((one) => [`${one.site}/${one.log}`, { ...one, metric }]));
     if (differs(this.select, `${shown}\n${metrics.join("\n")}`)) this.name(metrics, shown);
+    this.select.title = `The metric whose curve each site shows${left ? `; ${left} more logs have it` : ""}`;
     this.draw();
     clearTimeout(this.sooner);
     if (reading && this.select.isConnected) this.sooner = setTimeout(() => this.look(), SOON);
