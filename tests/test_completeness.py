@@ -36,7 +36,8 @@ from flarelog.stores.base import Appender, Missing
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.standings import of_site
-from flarelog.viewers.web.overview import run_record, standing_of_run
+from flarelog.viewers.web.overview import run_record
+from flarelog.viewers.web.runs import standing_of_run
 
 RUN, SITE, LOG = "run-1", "site-1", "log.txt"
 STREAM = StreamId(RUN, SITE, LOG)
