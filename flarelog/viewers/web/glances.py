@@ -30,7 +30,7 @@ from flarelog.viewers.web.origins import Rights
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 4  # runs
+AT_ONCE, SIDE_BY_SIDE = 4, 8  # runs of a visitor, and of all
 WAIT = 0.1  # seconds that a list waits for the runs on the screen
 SHARE = 20  # a run is looked at for one of so many parts of the time at most
 LEAST, LATEST = 2.0, 60.0  # seconds between two looks at a run
@@ -76,6 +76,7 @@ class Glances:
     def __init__(self) -> None:
         self._looks: dict[_Key, _Look] = {}
         self._queues: dict[bytes, _Queue] = {}
+        self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def close(self) -> None:
         tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
@@ -133,8 +134,10 @@ class Glances:
     async def _work(self, rights: Rights, queue: _Queue) -> None:
         async def turns() -> None:
             while queue.runs and rights.sessions:
-                info, began = queue.runs.popleft(), time.monotonic()
-                await self._looked(rights, info)
+                info = queue.runs.popleft()
+                async with self._turns:
+                    began = time.monotonic()
+                    await self._looked(rights, info)
                 queue.seen.set()
                 if info.run not in queue.shown:
                     await asyncio.sleep(REST * (time.monotonic() - began))

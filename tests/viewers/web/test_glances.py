@@ -165,3 +165,28 @@ def test_the_last_visitor_who_leaves_ends_the_looking() -> None:
         assert len(origin.looks) == glances.AT_ONCE
 
     play(listed())
+
+
+def test_the_lists_that_are_known_are_bounded_and_no_visitor_takes_all_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glances, "WAIT", 0.0)
+    monkeypatch.setattr(glances, "MOST", 5)
+
+    async def listed() -> None:
+        looks, origin = Glances(), Kept({}, [])
+        infos = [RunInfo(f"run-{n}") for n in range(9)]
+        origin.held.clear()
+        visitors = [Rights(b"%d" % n, cast("Origin", origin), AsyncExitStack(), sessions=1) for n in range(3)]
+        for of in visitors:
+            await looks.look(of, infos, 1)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert len(origin.looks) == glances.SIDE_BY_SIDE
+        origin.held.set()
+        await asyncio.gather(*(queue.task for queue in looks._queues.values() if queue.task))
+        assert len(origin.looks) == 3 * glances.MOST
+        for n in range(glances.VISITORS + 5):
+            await looks.look(Rights(b"x%d" % n, cast("Origin", origin), AsyncExitStack(), sessions=1), [], 0)
+        assert len(looks._queues) == glances.VISITORS
+
+    monkeypatch.setattr(glances, "REST", 0)
+    play(listed())
