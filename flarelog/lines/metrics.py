@@ -14,7 +14,7 @@ from typing import NamedTuple
 from flarelog.late import late
 
 BUCKETS = 64  # parts of a log: at least half of them are in use once there are as many values
-NAMES = 24  # of one log
+NAMES = 12  # of one log
 ENOUGH = 3  # values of a name that is not known: a curve of fewer is a setting that was printed
 
 _KNOWN = frozenset(
@@ -73,7 +73,7 @@ class Values:
     def __init__(self) -> None:
         self.least, self.most, self.last = math.inf, -math.inf, math.nan
         self.total = self.odd = 0
-        self._width, self._buckets = 1, dict[int, float]()
+        self._width, self._buckets = 1, list[float | None]([None]) * BUCKETS
 
     def add(self, offset: int, value: float) -> None:
         """Take in *value*, which stands behind those before."""
@@ -84,20 +84,22 @@ class Values:
             self.odd += 1
         while offset // self._width >= BUCKETS:
             self._width *= 2
-            halved, self._buckets = self._buckets, {}
-            for key, one in halved.items():
-                self._put(key // 2, one)
+            halved, self._buckets = self._buckets, list[float | None]([None]) * BUCKETS
+            for key, one in enumerate(halved):
+                if one is not None:
+                    self._put(key // 2, one)
         self._put(offset // self._width, value)
 
     def _put(self, key: int, value: float) -> None:
-        if math.isfinite(self._buckets.get(key, 0.0)):  # what is no number stays: people look for it
+        if math.isfinite(self._buckets[key] or 0.0):  # what is no number stays: people look for it
             self._buckets[key] = value
 
     @property
     def curve(self) -> Curve:
-        keys = range(min(self._buckets), max(self._buckets) + 1)
-        values = tuple(self._buckets.get(key) for key in keys)
-        return Curve(values, self.least, self.most, self.last, self.total, self.odd)
+        used = [key for key, one in enumerate(self._buckets) if one is not None]
+        return Curve(
+            tuple(self._buckets[used[0] : used[-1] + 1]), self.least, self.most, self.last, self.total, self.odd
+        )
 
 
 class Metrics:

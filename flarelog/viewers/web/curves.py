@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,10 +33,11 @@ log = logging.getLogger(__name__)
 
 LOGS, SHOWN = 256, 64  # logs of a run that are read; curves of an answer
 NAMES = 20  # metrics that an answer names
-WHOLE = 256 << 10  # bytes at a time that are read whole; of more, so many stretches of so many bytes
-STRETCHES, STRETCH = 8, 32 << 10
+FIRST, GROWN, STRETCH = 256 << 10, 64 << 10, 32 << 10  # bytes that are read of a log at most: at first, and each time
+# after it has grown; where it has more, stretches of so many bytes are read
+AGAIN = 8.0  # seconds until a log is read again
 AT_ONCE, SIDE_BY_SIDE = 32, 4  # logs that are read for one answer; at a time
-KEPT = 2_000  # logs
+KEPT = 1_000  # logs
 WAIT = 0.3  # seconds
 HEIGHT = 20  # steps of a curve from the least value to the greatest
 ODD = -1  # in place of a step: a value that is no number
@@ -48,6 +50,7 @@ class _Read:
     metrics: Metrics = field(default_factory=Metrics)
     curves: Mapping[str, Curve] = field(default_factory=dict)
     position: int = 0
+    due: float = 0.0  # of a monotonic clock: when it may be read again
 
     def feed(self, begin: int, data: bytes) -> Mapping[str, Curve]:
         self.metrics.feed(begin, data)
@@ -74,7 +77,10 @@ class Curves:
         rights, query = request.state.session.of, request.query_params
         run = run_name(query.get("run", ""))
         infos = fairly((await self._lists.of(rights, run)).infos)[:LOGS]
-        old = [info for info in infos if self._read_of(rights, info).position < info.committed]
+        now = time.monotonic()
+        reads = [(self._read_of(rights, info), info) for info in infos]
+        reads = [(read, info) for read, info in reads if read.position < info.committed and read.due <= now]
+        old = [info for _, info in sorted(reads, key=lambda one: one[0].due)]
         tasks = [self._begun(rights, info) for info in old[:AT_ONCE]]
         reading = len(old) > AT_ONCE
         if tasks:
@@ -99,6 +105,7 @@ class Curves:
         read = self._read_of(rights, info)
         try:
             async with self._turns:
+                read.due = time.monotonic() + AGAIN
                 for begin, end in stretches(read.position, info.committed):
                     data = await gathered(rights.origin, info.stream, begin, end)
                     low = 0 if begin == read.position else _first_end(data)
@@ -125,11 +132,13 @@ def fairly(infos: Sequence[StreamInfo]) -> list[StreamInfo]:
 
 
 def stretches(begin: int, end: int) -> list[tuple[int, int]]:
-    """Where to read between *begin* and *end*, which is the end of the last one."""
-    if end - begin <= WHOLE:
+    """Where to read between *begin*, the end of the last read, and *end*: all of it, or stretches from end to end."""
+    most = GROWN if begin else FIRST
+    if end - begin <= most:
         return [(begin, end)]
-    step = (end - begin - STRETCH) / (STRETCHES - 1)
-    return [(at, at + STRETCH) for at in (begin + round(step * number) for number in range(STRETCHES))]
+    count = most // STRETCH
+    step = (end - begin - STRETCH) / (count - 1)
+    return [(at, at + STRETCH) for at in (begin + round(step * number) for number in range(count))]
 
 
 def _first_end(data: bytes) -> int:

@@ -16,7 +16,18 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.stores import choose
 from flarelog.viewers.origin import gathered
 from flarelog.viewers.web import curves as curves_module
-from flarelog.viewers.web.curves import HEIGHT, SHOWN, STRETCH, WHOLE, curves_record, fairly, points, stretches, words
+from flarelog.viewers.web.curves import (
+    FIRST,
+    GROWN,
+    HEIGHT,
+    SHOWN,
+    STRETCH,
+    curves_record,
+    fairly,
+    points,
+    stretches,
+    words,
+)
 from tests.rows import rows
 from tests.viewers.web.test_archive import with_client
 
@@ -38,7 +49,9 @@ class Logs:
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Logs:
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Logs:
+    monkeypatch.setattr("flarelog.viewers.web.answers.FRESH", 0.0)
+    monkeypatch.setattr(curves_module, "AGAIN", 0.0)
     return Logs(tmp_path / "store")
 
 
@@ -51,8 +64,7 @@ async def asked(client: Any, metric: str = "", begins: str = "") -> Any:
         await asyncio.sleep(0.01)
 
 
-def test_the_curves_of_a_metric_have_one_scale_and_grow(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flarelog.viewers.web.answers.FRESH", 0.0)
+def test_the_curves_of_a_metric_have_one_scale_and_grow(logs: Logs) -> None:
     asyncio.run(logs.add(b"loss 2.0 accuracy=0.1\nloss 1.0\nloss 0."))
     asyncio.run(logs.add(b"loss nan\n", "site-2"))
     asyncio.run(logs.add(b"hello\n", "site-3"))
@@ -72,9 +84,8 @@ def test_the_curves_of_a_metric_have_one_scale_and_grow(logs: Logs, monkeypatch:
     with_client(logs, play)  # type: ignore[arg-type]  # it has a root as well
 
 
-def test_a_large_log_is_sampled_and_read_on_as_it_grows(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flarelog.viewers.web.answers.FRESH", 0.0)
-    count = 4 * WHOLE // len(LINE % (0, 0.0))
+def test_a_large_log_is_sampled_and_read_on_as_it_grows(logs: Logs) -> None:
+    count = 4 * FIRST // len(LINE % (0, 0.0))
     asyncio.run(logs.add(b"".join(LINE % (n, 9.0 - 8.0 * n / count) for n in range(count))))
 
     async def play(client: Any) -> None:
@@ -90,7 +101,6 @@ def test_a_large_log_is_sampled_and_read_on_as_it_grows(logs: Logs, monkeypatch:
 
 
 def test_a_line_without_an_end_costs_its_size_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flarelog.viewers.web.answers.FRESH", 0.0)
     read: list[int] = []
 
     async def counted(*args: Any) -> bytes:
@@ -112,10 +122,25 @@ def test_a_line_without_an_end_costs_its_size_once(logs: Logs, monkeypatch: pyte
     with_client(logs, play)  # type: ignore[arg-type]
 
 
-@rows([(0, 0), (0, WHOLE), (5, WHOLE + 5), (0, WHOLE + 1), (7, 10**12)])
+def test_a_log_that_grows_fast_does_not_keep_others_waiting(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves_module, "AT_ONCE", 1)
+    for site in ("a", "b"):
+        asyncio.run(logs.add(b"loss 0.5\n", site))
+
+    async def play(client: Any) -> None:
+        sites: set[str] = set()
+        while sites != {"a", "b"}:
+            answer = (await client.get("/api/curves?run=run-1")).json()
+            sites |= {one["site"] for one in answer["curves"]}
+            await logs.add(b"loss 0.5\n", "a")
+
+    with_client(logs, play)  # type: ignore[arg-type]
+
+
+@rows([(0, 0), (0, FIRST), (5, GROWN + 5), (0, FIRST + 1), (5, GROWN + 6), (0, 10**12), (7, 10**12)])
 def test_what_is_read_is_bounded_and_ends_at_the_end(place: tuple[int, int]) -> None:
     found = stretches(*place)
-    assert sum(end - begin for begin, end in found) <= WHOLE
+    assert sum(end - begin for begin, end in found) <= (GROWN if place[0] else FIRST)
     assert (found[0][0], found[-1][1]) == place
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
 
