@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Route, expect
 
 from integration.harness.places import new_place
@@ -24,11 +26,13 @@ LOGS = {
 }
 
 
-@pytest.mark.parametrize("width", [1400, 390])
-def test_each_site_shows_the_curve_that_the_visitor_chose_and_nothing_moves(browser: Browser, width: int) -> None:
+@pytest.mark.parametrize(("width", "theme"), [(1400, "light"), (390, "dark")])
+def test_each_site_shows_the_curve_that_the_visitor_chose_and_nothing_moves(
+    browser: Browser, width: int, theme: Literal["light", "dark"]
+) -> None:
     with new_place() as place:
         web = Web(place, "--receiver", filled(place, LOGS).address)
-        with tab_of(browser, web, viewport={"width": width, "height": 900}) as tab:
+        with tab_of(browser, web, viewport={"width": width, "height": 900}, color_scheme=theme) as tab:
             held: list[Route] = []
             tab.page.route("**/api/curves**", lambda route: held.append(route))
             page = tab.open("/run/run-1")
@@ -53,6 +57,7 @@ def test_each_site_shows_the_curve_that_the_visitor_chose_and_nothing_moves(brow
             )  # fmt: skip
             assert kyoto.locator(".odd").last.get_attribute("d").endswith("M64 0v6")  # type: ignore[union-attr]
             expect(row.nth(2).locator(".curve")).to_have_count(0)
+            assert [one["id"] for one in Axe().run(page).response["violations"]] == []
             page.get_by_label("Curve").select_option("accuracy")
             expect(page.get_by_role("img", name="accuracy last 0.99")).to_be_visible()
             expect(page.locator(".curve")).to_have_count(1)
