@@ -65,6 +65,23 @@ def test_live_quiet_silent_lost_and_ended_by_a_timeout_and_back_again(place: Pla
     becomes(receiver, "lost link")
 
 
+def test_a_receiver_that_was_restarted_knows_which_logs_had_timed_out(place: Place) -> None:
+    receiver = place.serve("--idle-timeout", "1")
+    for log in ("a.log", LOG):
+        append(place.root / log, b"one\n")
+        sidecar = place.sidecar(receiver, "--include", log)
+        becomes(receiver, "live", log)
+        sidecar.kill()
+        if log != LOG:
+            assert becomes(receiver, "ended", log)["reason"] == "timeout"
+    assert receiver.stop() == 0
+    again = receiver.again("--idle-timeout", "600")
+    assert status(again, "a.log")["reason"] == "timeout"
+    assert status(again)["state"] == "lost link"
+    place.sidecar(again)
+    becomes(again, "live")
+
+
 def test_ended_by_a_receipt(place: Place) -> None:
     receiver = place.serve()
     place.log.write_bytes(b"all of it\n")

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from flarelog.model import Action, RunInfo, StreamId, StreamInfo
+from flarelog.model import Action, RunInfo, State, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.policy import Identity, site_of
 from flarelog.receiver.callers import Callers
@@ -30,7 +30,7 @@ from flarelog.receiver.workers.relay import Passed, Relay
 from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, among, names_of, totals
-from flarelog.stores.moments import POINTS, Moment
+from flarelog.stores.moments import POINTS, Moment, closed
 from flarelog.wire import calls
 from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
 from flarelog.wire.codec.lists import Listing, encode_info, encode_infos, parts_of
@@ -99,6 +99,7 @@ class Lists:
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """The stored streams that *asked* names and *identity* may list, in messages."""
         guard, streams = self._callers.guard, 0
+        gone: dict[tuple[str, str], dict[str, int]] = {}  # by run and site: the logs that timed out before the start
 
         def wanted(run: str, site: str) -> bool:
             return asked.site in ("", site) and guard.policy.permits(identity, Action.LIST, run=run, site=site)
@@ -122,7 +123,7 @@ class Lists:
                 streams += len(infos)
                 for info in infos:
                     lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
-                    state = self._states.of(info.stream, info.grown or info.begun)
+                    state = await self._state(info, gone)
                     marks = () if asked.one_a_site or asked.within else info.marks
                     told = replace(self._told(info), state=state, marks=marks, lengths=lengths)
                     for part in parts_of(told):
@@ -132,6 +133,20 @@ class Lists:
                         yield part
                 if not infos or streams == asked.limit:
                     return
+
+    async def _state(self, info: StreamInfo, gone: dict[tuple[str, str], dict[str, int]]) -> State:
+        """The state of the stream of *info*. If it was not opened since the start, the store knows whether it had
+        timed out before; *gone* keeps what was read.
+        """
+        stream, state = info.stream, self._states.of(info.stream, info.grown or info.begun)
+        away, timeout = state.changed or 0.0, state.idle_timeout
+        if info.sealed or state.linked or state.heard is not None or away >= timeout:
+            return state
+        site = stream.run, stream.site
+        if site not in gone:
+            gone[site] = closed(await self._store.happenings(*site))
+        at = gone[site].get(stream.log)
+        return state if at is None else replace(state, changed=max(away, timeout + time.time() - at / 1000))
 
     def _told(self, info: StreamInfo) -> StreamInfo:
         """*info*, not sealed if its producer has more bytes since the seal, and was told to wait with them."""

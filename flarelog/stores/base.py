@@ -240,6 +240,9 @@ class Reader(Protocol):
     async def note(self, kind: str, run: str = "", site: str = "") -> bytes:
         """The note that ``set_note`` last stored; empty if there is none."""
 
+    async def happenings(self, run: str, site: str) -> Sequence[Happening]:
+        """The recorded happenings of *site* in *run*, in order; empty if there are none, or they are unreadable."""
+
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         """The length of *stream* at each of *times*, which are milliseconds since 1970 by the receiver's clock; empty
         if the store has no record of its growth.

@@ -42,6 +42,21 @@ class Happening:
         return changed(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
+def closed(happenings: Iterable[Happening]) -> dict[str, int]:
+    """The logs that were closed by timeout and not opened since, each with the time; *happenings*: of a site, in order.
+    A log that no happening names is left out.
+    """
+    found: dict[str, int] = {}
+    for one in happenings:
+        if one.what == CLOSED:
+            found |= dict.fromkeys(one.logs, one.at)
+        elif one.what == FORGOTTEN or (one.what == OPENED and one.count > len(one.logs)):
+            found.clear()
+        elif one.what == OPENED:
+            found = {log: at for log, at in found.items() if log not in one.logs}
+    return found
+
+
 @frozen
 class Moment:
     """One entry of a timeline."""

@@ -18,10 +18,10 @@ from flarelog.stores.local import journal as journals
 from flarelog.stores.local import lock, notes, unstored
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
-from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.layout import EVENTS, Layout
 from flarelog.stores.local.listing import Listing
 from flarelog.stores.local.removal import extent
-from flarelog.stores.moments import POINTS, Moment, of_log
+from flarelog.stores.moments import POINTS, Happening, Moment, of_log
 
 T = TypeVar("T")
 
@@ -95,6 +95,11 @@ class LocalReader:
 
     async def note(self, kind: str, run: str = "", site: str = "") -> bytes:
         return await self.aside(partial(self.layout.note, kind, run and run_name(run), site and site_name(site)))
+
+    async def happenings(self, run: str, site: str) -> Sequence[Happening]:
+        return await self.aside(
+            lambda: list(notes.happenings(self.layout.note(EVENTS, run_name(run), site_name(site))))
+        )
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         def look() -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from flarelog.stores.local import lines, notes
 from flarelog.stores.local.layout import EVENTS, Layout, record_name
 from flarelog.stores.local.notes import LIMIT, event_line, happenings
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, in_order
+from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, closed, in_order
 from tests.missing import write_all
 from tests.often import often
 
@@ -36,6 +36,26 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
     ]
     raw = b"\n".join([event_line(SEVERAL), *map(lines.line, wrong), b"torn", event_line(Happening(1, "opened"))[:-5]])
     assert list(happenings(raw)) == [SEVERAL]
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        pytest.param([], {"a": 5, "b": 5}, id="closed"),
+        pytest.param([Happening(6, "opened", logs=("a",))], {"b": 5}, id="one-was-opened-again"),
+        pytest.param([Happening(6, "opened", count=9, logs=("c",))], {}, id="some-were-opened-again"),
+        pytest.param([Happening(6, "left", logs=("a",)), Happening(7, "call ended")], {"a": 5, "b": 5}, id="others"),
+        pytest.param([Happening(6, "forgotten")], {}, id="what-came-then-is-lost"),
+        pytest.param(
+            [Happening(6, "opened", logs=("a",)), Happening(9, "closed", logs=("a",))], {"a": 9, "b": 5}, id="twice"
+        ),
+    ],
+)
+def test_the_happenings_of_a_site_tell_which_logs_have_timed_out(after: list[Happening], found: dict[str, int]) -> None:
+    assert (
+        closed([Happening(1, "opened", logs=("a", "b")), Happening(5, "closed", count=2, logs=("a", "b")), *after])
+        == found
+    )
 
 
 def test_a_line_names_some_of_many_logs_and_no_endless_reason() -> None:
