@@ -1,5 +1,6 @@
 /** The page's frame: the login, the page of each address, and links that do not load the page anew. */
 
+import { parsed, put } from "./address.js";
 import { Refused, ask, path, session } from "./api.js";
 import { h, s, say } from "./dom.js";
 import { help, listen } from "./keys.js";
@@ -8,6 +9,7 @@ import { login } from "./login.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
 import { adopt } from "./settings.js";
+import { switches } from "./switches.js";
 import { called } from "./words.js";
 
 const crumbs = h("nav", { class: "crumbs", "aria-label": "Where this is" });
@@ -82,6 +84,8 @@ function merged(parameters) {
 function show(url) {
   const { run, site, log } = named(url);
   adopt(url.hash);
+  const { bytes, find, strange } = parsed(url.hash);
+  if (!strange && url.hash !== "#main") put(bytes, find); // with the settings that this browser remembers
   document.querySelector("dialog.card")?.close();
   let page;
   if (!run) {
@@ -127,7 +131,13 @@ document.addEventListener("visit", (event) => visit(event.detail));
 addEventListener("popstate", begin);
 listen({ "?": () => document.querySelector("log-page") || help() });
 
-document.body.append(skip, h("header", { class: "top" }, crumbs, who, out), main);
+/** Shows the page anew, at its place. */
+function again() {
+  document.querySelector("log-page")?.keep();
+  show(new URL(location.href));
+}
+
+document.body.append(skip, h("header", { class: "top" }, crumbs, who, ...switches(again), out), main);
 
 /** Shows who is logged in; without a login, this request and all others wait for one. */
 async function greet() {

@@ -1,6 +1,7 @@
 /** Elements with a canvas that fills them: drawn anew when asked, and when their size or the colours of the system change. */
 
 import { h } from "./dom.js";
+import { heard } from "./settings.js";
 
 export class Drawn extends HTMLElement {
   /** Makes the canvas; false: it is there already. */
@@ -10,17 +11,19 @@ export class Drawn extends HTMLElement {
     this.inks = {}; // by name, of the present theme
     this.sized = new ResizeObserver(() => this.draw());
     this.sized.observe(this);
-    this.theme = matchMedia("(prefers-color-scheme: dark)");
-    this.theme.addEventListener("change", (this.ontheme = () => {
+    this.over = new AbortController();
+    const inked = () => {
       this.inks = {};
       this.draw();
-    }));
+    };
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", inked, { signal: this.over.signal });
+    heard("theme", inked, this.over.signal);
     return true;
   }
 
   disconnectedCallback() {
     this.sized.disconnect();
-    this.theme.removeEventListener("change", this.ontheme);
+    this.over.abort();
   }
 
   /** Draws with the next frame, once. */

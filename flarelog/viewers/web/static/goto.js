@@ -2,13 +2,13 @@
 
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
-import { place } from "./words.js";
+import { place, zone } from "./words.js";
 
 export function goTo(page) {
   const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: page.stream ? "1200, @4096, 50%, 08:12:03" : "08:12:03" });
   const said = h("output", {});
   const form = h("form", {}, input, h("button", {}, "Go"), said);
-  const dialog = card("Go to", h("p", {}, page.stream ? "A line, @ and an offset in bytes, a share in %, or a time in UTC." : "A time in UTC."), form);
+  const dialog = card("Go to", h("p", {}, `${page.stream ? "A line, @ and an offset in bytes, a share in %, or a" : "A"} time in ${zone(Date.now())}.`), form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // a row without a time tells no day

@@ -8,7 +8,7 @@ import { ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
 import { again } from "./runs.js";
-import { clock, moment } from "./words.js";
+import { clock, moment, zone } from "./words.js";
 
 const EVERY = 5000;
 const LANE = 18; // pixels
@@ -207,7 +207,7 @@ export class Lanes extends Drawn {
       const marks = (lane.marks ?? []).filter(([, what]) => what === "gap").length;
       return marks ? `${lane.site}: bytes are or may be missing in ${marks} places` : null;
     });
-    return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} UTC of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
+    return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} ${zone(this.record.to)} of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
   }
 
   moved(event) {
@@ -229,7 +229,7 @@ export class Lanes extends Drawn {
     const state = (lane.states ?? []).find(([from, to]) => from <= time && time < to);
     const what = near ? `${near[1]}${near[2] ? `: ${near[2]}` : ""}` : state ? `${state[2]}${state[3] ? `: ${state[3]}` : ""}` : "";
     const stretch = this.at !== undefined && this.begun !== undefined ? `from ${clock(Math.min(this.begun, time))} to ${clock(Math.max(this.begun, time))}` : `at ${clock(time)}`;
-    say(this.said, `${lane.site} ${stretch} UTC${what ? `: ${what}` : ""}`);
+    say(this.said, `${lane.site} ${stretch} ${zone(time)}${what ? `: ${what}` : ""}`);
   }
 
   down(event) {

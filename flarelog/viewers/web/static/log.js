@@ -18,7 +18,7 @@ import { nextError, searchOf } from "./search.js";
 import { set, setting } from "./settings.js";
 import { Merged, OneLog } from "./source.js";
 import { archive } from "./taking.js";
-import { bytes, called, clock, count, several } from "./words.js";
+import { bytes, called, clock, count, several, zone } from "./words.js";
 
 const KEEP = 500; // ms after a move until the place is kept: browsers allow few changes of the history
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
@@ -45,8 +45,8 @@ export class LogPage extends Choosing {
     const order = new URLSearchParams(location.search).get("merged");
     if (!this.stream && order !== "time" && order !== "arrival") say(this.told, "There is no such order: the logs are merged by time.");
     if (marked && this.stream) this.mark(0, ...marked);
-    const { place, level } = history.state ?? {};
-    if (level && level in LEVELS) this.leveled(level);
+    const { place } = history.state ?? {};
+    if (setting("level")) this.leveled(setting("level"));
     if (place) this.go(place, 0);
     else this.go(marked ? { at: marked[0] } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
     this.search.recall(find, !marked && !place);
@@ -158,7 +158,7 @@ export class LogPage extends Choosing {
     if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
     if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(source.share(at) * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
-    if (last[5]) parts.push(`${clock(last[5])} UTC`);
+    if (last[5]) parts.push(`${clock(last[5])} ${zone(last[5])}`);
     const lacking = this.lacking();
     if (lacking.before || lacking.behind) parts.push(...this.sought());
     say(this.where, parts.join(" \u00b7 "));
@@ -265,7 +265,7 @@ export class LogPage extends Choosing {
     const at = this.cursor()?.row[1] ?? this.list.seen()?.first.row[1];
     const end = this.list.follow;
     this.leveled(this.level.value);
-    history.replaceState({ ...history.state, level: this.level.value }, "");
+    set("level", this.level.value);
     this.go(end || at === undefined || !this.stream ? { end: true } : { at });
     this.list.focus({ preventScroll: true });
   }

@@ -8,7 +8,7 @@ import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { ASTRAY, tells } from "./runs.js";
 import { Tail } from "./tail.js";
-import { apart, called, count, moment, several, short } from "./words.js";
+import { apart, called, count, moment, several, short, zone } from "./words.js";
 
 const COUNTED = 300; // ms between two requests for a line number, until the lines are counted
 const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
@@ -158,7 +158,7 @@ export class Moving extends HTMLElement {
     const aim = lines.view()[found]; // undefined if no line is at that time or behind it
     if (beyond) say(this.told, `The log ends before ${asked}.`);
     else if (where.time !== undefined && lines.view().slice(found < 0 ? lines.view().length : found).every(({ row }) => row[4] & NOTE)) {
-      say(this.told, `No line${source.level ? " of this level" : ""} is of ${moment(where.time)} UTC or later.`);
+      say(this.told, `No line${source.level ? " of this level" : ""} is of ${moment(where.time)} ${zone(where.time)} or later.`);
     }
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);

@@ -14,7 +14,7 @@ import { meter } from "./paint.js";
 import { searchOf } from "./search.js";
 import { again, past, shows, silence, trouble } from "./runs.js";
 import { archive, report } from "./taking.js";
-import { bytes, called, count, moment, several, skew } from "./words.js";
+import { bytes, called, count, moment, several, skew, zone } from "./words.js";
 
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
@@ -179,7 +179,7 @@ export class RunPage extends HTMLElement {
     const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
     this.first.replaceChildren(
       h("div", { class: "title" }, h("h2", {}, icon("failed"), "First error of all sites"), jump),
-      h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} UTC` : "", `, byte ${count(found.offset)}`, found.count > 1 ? ` (${count(found.count)} times)` : ""),
+      h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} ${zone(found.time)}` : "", `, byte ${count(found.offset)}`, found.count > 1 ? ` (${count(found.count)} times)` : ""),
       h("p", { class: "what" }, found.text),
       found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
     );

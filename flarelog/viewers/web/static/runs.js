@@ -6,7 +6,7 @@
 import { Refused, answers, ask, path, waited } from "./api.js";
 import { arrange, differs, h, icon, say } from "./dom.js";
 import { meter } from "./paint.js";
-import { bytes, called, count, lasting, moment, several } from "./words.js";
+import { bytes, called, count, lasting, moment, several, zone } from "./words.js";
 
 const EVERY = 2000;
 const SOON = 300; // ms until what the server was still looking at is asked for again
@@ -246,7 +246,7 @@ export class RunsPage extends HTMLElement {
     say(sites, `${several(run.sites, "site")}, ${several(run.logs, "log")}`);
     say(size, bytes(run.bytes));
     say(last, run.grown ? `${lasting(now - run.grown)} ago` : "");
-    if (run.grown) last.title = `${moment(run.grown)} UTC`;
+    if (run.grown) last.title = `${moment(run.grown)} ${zone(run.grown)}`;
     return node;
   }
 }

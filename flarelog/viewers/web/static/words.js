@@ -1,4 +1,6 @@
-/** Formats numbers, sizes and times for people. Pure: the caller tells the time. */
+/** Formats numbers, sizes and times for people. The caller gives the time, and the visitor chooses the zone. */
+
+import { setting } from "./settings.js";
 
 const THOUSANDS = /\B(?=(?:\d{3})+$)/g; // an Intl.NumberFormat takes longer to make than all else until the first paint
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
@@ -67,14 +69,31 @@ export function lasting(ms) {
   return `${Math.floor(hours / 24)} d`;
 }
 
-/** The time of day of *ms* in UTC, to the millisecond or the second. */
-export function clock(ms, exact = false) {
-  return new Date(ms).toISOString().slice(11, exact ? 23 : 19);
+/** Minutes by which the visitor's zone is ahead of UTC at *ms*; 0 where times are shown in UTC. */
+function ahead(ms) {
+  return setting("zone") === "utc" ? 0 : -new Date(ms).getTimezoneOffset();
 }
 
-/** The day and the time of *ms* in UTC, to the second. */
+/** *ms* as in `2026-11-20T08:00:00.000Z`, in the zone of the page. */
+function stamp(ms) {
+  return new Date(ms + 60_000 * ahead(ms)).toISOString();
+}
+
+/** The name of the page's zone at *ms*: "UTC", "UTC+5:30". */
+export function zone(ms) {
+  const minutes = Math.abs(ahead(ms));
+  if (!minutes) return "UTC";
+  return `UTC${ahead(ms) < 0 ? "\u2212" : "+"}${Math.floor(minutes / 60)}${minutes % 60 ? `:${String(minutes % 60).padStart(2, "0")}` : ""}`;
+}
+
+/** The time of day of *ms*, to the millisecond or the second. */
+export function clock(ms, exact = false) {
+  return stamp(ms).slice(11, exact ? 23 : 19);
+}
+
+/** The day and the time of *ms*, to the second. */
 export function moment(ms) {
-  return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+  return stamp(ms).slice(0, 19).replace("T", " ");
 }
 
 /** A difference of clocks in milliseconds: "+12 ms", "−3.2 s", "+2 h 05". */
@@ -84,9 +103,10 @@ export function skew(ms) {
   return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : size < 100_000 ? `${(size / 1000).toFixed(1)} s` : lasting(size)}`;
 }
 
-/** Parses a place to go to: a line, `@OFFSET`, `50%`, a time; null for any other text. */
+/** Parses a place to go to: a line, `@OFFSET`, `50%`, a time in the zone of the page; null for any other text. */
 export function place(text, now) {
   const wanted = text.trim();
+  const own = setting("zone") === "utc" ? "Z" : ""; // a time without a zone is the visitor's
   let found;
   if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Number(found[1]) / 100 };
   if ((found = /^(@?)\s*([\d,_]+)$/.exec(wanted))) {
@@ -95,13 +115,12 @@ export function place(text, now) {
     return found[1] ? { at: number } : number ? { line: number } : null;
   }
   if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?$/.exec(wanted))) {
-    const day = new Date(now).toISOString().slice(0, 11);
-    const time = Date.parse(`${day}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}Z`);
+    const time = Date.parse(`${stamp(now).slice(0, 11)}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}${own}`);
     return Number.isNaN(time) ? null : { time };
   }
   const day = /^(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d|$)/.exec(wanted); // a browser takes nearly any text for a time
   const noon = day && Date.parse(`${day[1]}T12:00Z`);
   if (!noon || new Date(noon).toISOString().slice(0, 10) !== day[1]) return null; // it takes 30 February for 2 March
-  const time = Date.parse(/Z|[+-]\d\d:?\d\d$/.test(wanted) ? wanted : `${wanted.replace(" ", "T")}Z`);
+  const time = Date.parse(/Z|[+-]\d\d:?\d\d$/.test(wanted) ? wanted : `${wanted.replace(" ", "T")}${wanted.includes(":") ? "" : "T00:00"}${own}`);
   return Number.isNaN(time) ? null : { time };
 }
