@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
-from integration.harness.places import new_place
-from integration.web.browsing import Web, filled, tab_of
+from integration.harness.places import PATIENCE, Place, append, new_place
+from integration.web.browsing import Web, comes_true, filled, tab_of
 
 BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
@@ -68,4 +70,112 @@ def test_zone_theme_and_level_are_in_the_address_and_all_times_follow_the_zone(
         page.get_by_role("textbox", name="Place").fill("14:00:00")
         page.keyboard.press("Enter")
         expect(page.locator('.row[aria-current="true"]')).to_contain_text("08:33:16")  # the next error
+        tab.is_clean()
+
+
+TOP = """(index) => {
+    const list = document.querySelectorAll("log-page")[index].list;
+    return list.seen()?.first.row[5];
+}"""
+
+
+def top(page: Page, index: int) -> float:
+    """Seconds from BEGIN to the first line on the screen of one of several lists."""
+    found: float | None = page.evaluate(TOP, index)
+    return -1.0 if found is None else found / 1000 - BEGIN.timestamp()
+
+
+def test_two_ranks_are_chosen_on_the_page_of_a_run_and_stand_side_by_side_at_one_time(
+    browser: Browser, timed_logs: Web
+) -> None:
+    with tab_of(browser, timed_logs) as tab:
+        page = tab.open("/run/run-1")
+        page.get_by_role("button", name="2 logs").click()
+        chosen = page.get_by_role("region", name="Chosen logs")
+        expect(chosen).to_be_hidden()
+        page.get_by_role("checkbox", name="Choose berlin/rank-0.log").check()
+        expect(chosen).to_contain_text("1 log chosen: choose another one to compare")
+        page.get_by_role("checkbox", name="Choose berlin/rank-1.log").check()
+        expect(page.get_by_role("checkbox", name="Choose berlin", exact=True)).to_be_checked()
+        chosen.get_by_role("link", name="Side by side").click()
+        lists = page.locator("log-list")
+        expect(lists).to_have_count(2)
+        expect(lists.nth(0).locator(".row", has_text="r0 3599")).to_be_in_viewport()
+
+        page.keyboard.press(":")
+        page.get_by_role("textbox", name="Place").fill("08:20:00")
+        page.keyboard.press("Enter")
+        expect(lists.nth(0).locator('[aria-current="true"]')).to_contain_text("r0 1200")
+        expect(lists.nth(1).locator(".row", has_text=re.compile(r"r1 60\d$")).first).to_be_in_viewport()
+        comes_true(page, "/time=\\d+/.test(location.search)")
+        lists.nth(1).hover()
+        page.mouse.wheel(0, 1000)  # 50 lines of two seconds
+        deadline = time.monotonic() + PATIENCE
+        while abs(top(page, 0) - top(page, 1)) > 1 or top(page, 1) < 1200:
+            assert time.monotonic() < deadline, (top(page, 0), top(page, 1))
+            page.wait_for_timeout(20)
+        before = top(page, 1)
+        comes_true(page, f"location.search.includes('time={int(1000 * (BEGIN.timestamp() + before))}')")
+        page.reload()
+        expect(lists).to_have_count(2)
+        deadline = time.monotonic() + PATIENCE
+        while {top(page, 0) // 2, top(page, 1) // 2} != {before // 2}:
+            assert time.monotonic() < deadline, (before, top(page, 0), top(page, 1))
+            page.wait_for_timeout(20)
+        tab.is_clean()
+
+
+def test_lists_side_by_side_share_the_search_and_keys_act_on_the_one_with_the_focus(
+    browser: Browser, timed_logs: Web
+) -> None:
+    with tab_of(browser, timed_logs) as tab:
+        page = tab.show("/run/run-1?side=berlin/rank-0.log&side=kyoto/app.log")
+        lists = page.locator("log-list")
+        expect(lists.nth(1).locator(".row").first).to_be_visible()
+        page.keyboard.press("g")
+        expect(lists.nth(1).locator(".row", has_text="k 0").first).to_be_in_viewport()
+        page.keyboard.press("/")
+        page.keyboard.type("ERROR")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("search")).to_contain_text("45 lines")
+        page.keyboard.press("n")
+        expect(lists.nth(0).locator('[aria-current="true"]')).to_contain_text("ERROR r0 99")
+        for _ in range(3):
+            page.keyboard.press("n")
+        expect(lists.nth(1).locator('[aria-current="true"]')).to_contain_text("ERROR k 99")
+        expect(page.locator("log-page.leads")).to_contain_text("kyoto/app.log")
+        comes_true(page, "CSS.highlights.get('hit').size > 1")
+        page.keyboard.press("j")
+        expect(lists.nth(1).locator('[aria-current="true"]')).to_contain_text("INFO k 100")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("g")
+        expect(lists.nth(0).locator(".row", has_text="r0 0").first).to_be_in_viewport()
+        expect(lists.nth(1).locator(".row", has_text="k 0").first).to_be_in_viewport()
+        tab.is_clean()
+
+
+def test_logs_that_grow_side_by_side_share_one_stream(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    logs = [place.directory / name / "app.log" for name in ("a", "b")]
+    for log in logs:
+        log.parent.mkdir()
+        log.write_bytes(timed(log.parent.name, 10, 1))
+    sidecars = [place.sidecar(receiver, root=log.parent, site=log.parent.name) for log in logs]
+    web = Web(place, "--receiver", receiver.address)
+    with tab_of(browser, web) as tab:
+        tails: list[str] = []
+        tab.page.on("request", lambda request: tails.append(request.url) if request.url.endswith("/api/tail") else None)
+        for name in "ab":
+            receiver.gets(timed(name, 10, 1), "app.log", name)
+        page = tab.show("/run/run-1?side=a/app.log&side=b/app.log")
+        for name, log in zip("ab", logs, strict=True):
+            expect(page.locator(".row", has_text=f" {name} 9")).to_be_in_viewport()
+            append(log, f"more of {name}\n".encode())
+        for name in "ab":
+            expect(page.locator(".row", has_text=f"more of {name}")).to_be_in_viewport()
+        assert len(tails) <= 2
+        sidecars[0].tell(signal.SIGTERM)  # its log ends
+        expect(page.get_by_role("button", name="Following")).to_have_count(1)
+        append(logs[1], b"the last of b\n")
+        expect(page.locator(".row", has_text="the last of b")).to_be_in_viewport()
         tab.is_clean()

@@ -29,6 +29,12 @@ export function path(run, site, log) {
   return `/run/${parts.map(encodeURIComponent).join("/")}`;
 }
 
+/** The address of several logs of a run, each in a parameter *name*. */
+export function together(run, name, streams, ...more) {
+  const names = streams.map(({ site, log }) => `${name}=${[site, ...log.split("/")].map(encodeURIComponent).join("/")}`);
+  return `${path(run)}?${[...more, ...names].join("&")}`;
+}
+
 export function query(values) {
   const text = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null) text.append(name, value);

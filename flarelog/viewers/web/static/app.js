@@ -8,6 +8,7 @@ import { LogPage } from "./log.js";
 import { login } from "./login.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
+import { SidePage } from "./side.js";
 import { adopt } from "./settings.js";
 import { switches } from "./switches.js";
 import { called } from "./words.js";
@@ -70,8 +71,13 @@ function way(...steps) {
   document.title = [...steps.map(([text]) => text).reverse(), "flarelog"].join(" \u2013 ");
 }
 
+/** The logs that the parameters *name* name, as SITE/LOG. */
+function logs(parameters, name) {
+  return parameters.getAll(name).map((each) => ({ site: each.slice(0, each.indexOf("/")), log: each.slice(each.indexOf("/") + 1) }));
+}
+
 function merged(parameters) {
-  const streams = parameters.getAll("log").map((name) => ({ site: name.slice(0, name.indexOf("/")), log: name.slice(name.indexOf("/") + 1) }));
+  const streams = logs(parameters, "log");
   return {
     order: parameters.get("merged") === "arrival" ? "arrival" : "time",
     ...(streams.length && { streams }),
@@ -94,6 +100,10 @@ function show(url) {
   } else if (log) {
     way([called({ log: run }), path(run)], [`${site}/${called({ log })}`]);
     page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });
+  } else if (url.searchParams.has("side")) {
+    const streams = logs(url.searchParams, "side").slice(0, 4);
+    way([called({ log: run }), path(run)], [`${streams.length} logs side by side`]);
+    page = new SidePage().begin({ run, streams, hash: url.hash, time: time(url) });
   } else if (url.searchParams.has("merged")) {
     const wanted = merged(url.searchParams);
     const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : `all logs${wanted.site ? ` of ${wanted.site}` : ""}`;
@@ -103,7 +113,7 @@ function show(url) {
     way([called({ log: run })]);
     page = new RunPage().begin(run, site, url.hash);
   }
-  document.body.classList.toggle("full", page instanceof LogPage);
+  document.body.classList.toggle("full", page instanceof LogPage || page instanceof SidePage);
   main.replaceChildren(page);
 }
 

@@ -35,7 +35,7 @@ export class Choosing extends Moving {
   mark(k, from, to, anchor = false) {
     if (anchor) this.anchor = [k, from, to];
     this.list.marked = [k, from, to];
-    if (this.stream) put([from, to], this.search.find);
+    if (this.stream && !this.wanted.side) put([from, to], this.search.find);
   }
 
   clear() {
@@ -78,7 +78,7 @@ export class Choosing extends Moving {
   /** Shows *hit*, of this log or another. */
   show({ site, log, offset, end }) {
     if (!this.stream || site !== this.stream.site || log !== this.stream.log) {
-      return this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, end], this.search.find)}` }));
+      return this.wanted.side?.shows({ site, log, offset, end }) || this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, end], this.search.find)}` }));
     }
     const { list } = this;
     list.seeks = true;
@@ -98,7 +98,7 @@ export class Choosing extends Moving {
   /** Copies the marked lines, however many, with the notes between them; lines that the page does not hold are fetched. */
   copied(event) {
     const { list } = this;
-    if (!list.marked || !getSelection().isCollapsed || event.target.closest?.("input, dialog")) return;
+    if (!list.marked || !this.leads || !getSelection().isCollapsed || event.target.closest?.("input, dialog")) return;
     const [k, from, to] = list.marked;
     const rows = list.lines.rows.filter((row) => row[0] === k && row[1] < to && (row[4] & NOTE ? row[1] > from : row[2] > from || row[1] >= from));
     event.preventDefault();

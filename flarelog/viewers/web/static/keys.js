@@ -16,6 +16,7 @@ export const KEYS = [
   ["c", "The link to the marked lines, and a command that shows them"],
   ["Esc", "Close, unmark"],
   ["\u2190  \u2192  \u2191  \u2193", "In the timeline: choose a time and a site; with Shift: mark a stretch; Enter: read its logs"],
+  ["\u2190  \u2192", "Side by side: the log to the left, to the right"],
   ["?", "This card"],
 ];
 

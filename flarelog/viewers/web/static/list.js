@@ -31,6 +31,7 @@ export class LogList extends HTMLElement {
     this.expected = 0;
     this.rested = 0; // when live rows may be drawn again
     this.waiting = 0;
+    this.hits = []; // the ranges that are highlighted
   }
 
   connectedCallback() {
@@ -54,6 +55,7 @@ export class LogList extends HTMLElement {
 
   disconnectedCallback() {
     this.sized.disconnect();
+    this.highlight([]);
     clearTimeout(this.waiting);
     document.removeEventListener("selectionchange", this.onselection);
   }
@@ -307,13 +309,15 @@ export class LogList extends HTMLElement {
   /** Highlights *ranges*, by key, with the browser's own highlights: no node changes. */
   highlight(ranges) {
     if (!globalThis.CSS?.highlights) return;
-    const found = new Highlight();
+    const found = CSS.highlights.get("hit") ?? new Highlight(); // of all lists on the page
+    for (const range of this.hits) found.delete(range);
+    this.hits = [];
     for (const [name, places] of ranges) {
       const node = this.nodes.get(name);
       if (!node) continue;
       for (const [begin, end] of places) {
         const range = within(node, begin, end);
-        if (range) found.add(range);
+        if (range) this.hits.push(range) && found.add(range);
         if (range && this.seeks && node.open && name === this.current) this.bring(range);
       }
     }

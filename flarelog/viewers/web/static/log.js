@@ -24,7 +24,7 @@ const KEEP = 500; // ms after a move until the place is kept: browsers allow few
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
 
 export class LogPage extends Choosing {
-  /** @param {{run: string, stream?: {run: string, site: string, log: string}, merged?: object, hash: string}} wanted */
+  /** @param {{run: string, stream?: {run: string, site: string, log: string}, merged?: object, hash: string, side?: object}} wanted *side*: the page of several lists, of which this is one */
   begin(wanted) {
     this.wanted = wanted;
     this.run = wanted.run;
@@ -37,7 +37,7 @@ export class LogPage extends Choosing {
 
   connectedCallback() {
     this.build();
-    this.unkey = listen(this.keys());
+    this.unkey = this.wanted.side ? () => {} : listen(this.keys());
     this.list.lines.merged = !this.stream;
     this.list.lines.timed = !this.stream && this.source.wanted.order !== "arrival";
     const { bytes: marked, find, strange } = parsed(this.wanted.hash);
@@ -45,11 +45,17 @@ export class LogPage extends Choosing {
     const order = new URLSearchParams(location.search).get("merged");
     if (!this.stream && order !== "time" && order !== "arrival") say(this.told, "There is no such order: the logs are merged by time.");
     if (marked && this.stream) this.mark(0, ...marked);
-    const { place } = history.state ?? {};
+    const { place } = (!this.wanted.side && history.state) || {};
     if (setting("level")) this.leveled(setting("level"));
     if (place) this.go(place, 0);
-    else this.go(marked ? { at: marked[0] } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
-    this.search.recall(find, !marked && !place);
+    else this.go(marked ? { at: marked[0] } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true }, this.wanted.side && 0);
+    if (!this.wanted.side) this.search.recall(find, !marked && !place);
+  }
+
+  /** Whether keys, and what is found, act on this list. */
+  get leads() {
+    const { side } = this.wanted;
+    return !side || side.leader === this;
   }
 
   disconnectedCallback() {
@@ -63,7 +69,7 @@ export class LogPage extends Choosing {
 
   /** Keeps the place in the history, so that going back, or loading the page anew, shows it again. */
   keep() {
-    if (!this.stay.settled || !this.isConnected) return;
+    if (!this.stay.settled || !this.isConnected || this.wanted.side) return;
     const seen = this.list.seen();
     const place = this.list.follow || !seen || this.troubles.size ? null : this.source.placed(this.list.lines, seen.first.row);
     if (place || history.state?.place) history.replaceState({ ...history.state, place }, "");
@@ -74,25 +80,31 @@ export class LogPage extends Choosing {
   build() {
     const button = (text, title, act, properties = {}) => h("button", { type: "button", title, on: { click: act }, ...properties }, text);
     const name = this.stream && `${this.stream.site}/${called(this.stream)}`;
-    this.list = h("log-list", { id: "rows", role: "log", "aria-live": "off", "aria-label": `Lines of ${name ?? this.run}` });
-    this.map = h("mini-map", { "aria-controls": "rows", "aria-label": "Place in the log", hidden: !this.stream });
-    this.search = searchOf(this.run);
-    this.search.hidden = this.search.state === "off";
-    this.search.begin(this.run, this.stream, this.stream ? null : []);
+    const { side } = this.wanted;
+    const id = `rows${side ? side.pages.indexOf(this) : ""}`;
+    this.list = h("log-list", { id, role: "log", "aria-live": "off", "aria-label": `Lines of ${name ?? this.run}` });
+    this.map = h("mini-map", { "aria-controls": id, "aria-label": "Place in the log", hidden: !this.stream });
+    this.search = side ? side.search : searchOf(this.run);
+    if (!side) {
+      this.search.hidden = this.search.state === "off";
+      this.search.begin(this.run, this.stream, this.stream ? null : []);
+    }
     this.following = button("Follow", "Keep the end on the screen (f)", () => this.follow(), { "aria-pressed": "false", class: "follow" });
-    this.level = h("select", { "aria-label": "Level", on: { change: () => this.filter() } }, ...[["", "All lines"], ["warning", "Warnings and errors"], ["error", "Errors"]].map(([value, text]) => h("option", { value }, text)));
+    this.level = levels("", () => this.filter());
     this.news = button("", "Go to the end (G)", () => this.end(), { class: "news", hidden: true });
     this.where = h("span", { class: "where" });
     this.told = h("span", { class: "told", role: "status" });
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
-    const tools = h("div", { class: "tools", role: "toolbar", "aria-label": "This log" },
-      this.following, button("Search", "Search (/)", () => this.search.open()), this.level,
-      button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this)),
+    const [heading, close] = side ? side.heading(this) : [];
+    const tools = h("div", { class: "tools", role: "toolbar", "aria-label": side ? `The log ${name}` : "This log" },
+      heading, this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
+        button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this))]),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
-      this.stream && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
+      this.stream && !side && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
       !this.stream && archive(this.run, this.wanted.merged),
-      button("?", "Keys (?)", help, { "aria-label": "Keys" }));
-    this.append(h("h1", { class: "unseen" }, `${name ?? "Logs"} of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
+      close ?? button("?", "Keys (?)", help, { "aria-label": "Keys" }));
+    if (!side) this.append(h("h1", { class: "unseen" }, `${name ?? "Logs"} of ${this.run}`));
+    this.append(tools, ...(side ? [] : [this.search]), this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
     this.hear();
   }
 
@@ -110,15 +122,19 @@ export class LogPage extends Choosing {
     this.gone = new AbortController();
     const { signal } = this.gone; // the search outlives this page
     this.search.addEventListener("found", () => this.ticks(), { signal });
-    this.search.addEventListener("asked", () => this.list.focus({ preventScroll: true }), { signal });
+    this.search.addEventListener("asked", () => this.focused(), { signal });
     this.search.addEventListener("closed", () => {
       this.ticks();
       this.list.highlight([]);
-      this.list.focus({ preventScroll: true });
+      this.focused();
     }, { signal });
-    this.search.addEventListener("go", ({ detail }) => this.show(detail), { signal });
+    if (!this.wanted.side) this.search.addEventListener("go", ({ detail }) => this.show(detail), { signal });
     document.addEventListener("copy", (this.oncopy = (event) => this.copied(event)));
     this.classList.toggle("times", setting("times") === "on");
+  }
+
+  focused() {
+    if (this.leads) this.list.focus({ preventScroll: true });
   }
 
   keys() {
@@ -151,7 +167,7 @@ export class LogPage extends Choosing {
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
     const place = marked?.row ?? first;
-    if (this.stay.settled) this.search.reached({ of: source.streams[place[0]], at: place[1], on: marked !== null, time: place.time ?? place[5], ...(source.level && { head: list.lines.head(place)[1] }) });
+    if (this.stay.settled && this.leads) this.search.reached({ of: source.streams[place[0]], at: place[1], on: marked !== null, time: place.time ?? place[5], ...(source.level && { head: list.lines.head(place)[1] }) });
     const number = seen.last.number === null ? null : seen.last.number - (last[4] & NOTE ? 1 : 0); // a note precedes its line
     const at = !seen.behind && source.ends(list.lines) ? source.state?.committed : last[2];
     const parts = [];
@@ -215,7 +231,8 @@ export class LogPage extends Choosing {
 
   ticks() {
     if (!this.stream) return;
-    this.map.mark((this.search.mine?.hits ?? []).map((hit) => this.source.share(hit.offset)));
+    const mine = this.search.hits.parts.get(`${this.stream.site}/${this.stream.log}`);
+    this.map.mark((mine?.hits ?? []).map((hit) => this.source.share(hit.offset)));
     this.lit = null;
     this.list.draw();
   }
@@ -258,7 +275,7 @@ export class LogPage extends Choosing {
     this.level.value = level;
     this.source.level = level || null;
     this.list.lines.level = LEVELS[level];
-    this.search.leveled(level);
+    if (this.leads) this.search.leveled(level);
   }
 
   filter() {
@@ -267,7 +284,7 @@ export class LogPage extends Choosing {
     this.leveled(this.level.value);
     set("level", this.level.value);
     this.go(end || at === undefined || !this.stream ? { end: true } : { at });
-    this.list.focus({ preventScroll: true });
+    this.focused();
   }
 
   times() {
@@ -275,6 +292,11 @@ export class LogPage extends Choosing {
     set("times", on ? "on" : "off");
     if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
   }
+}
+
+/** The choice of a level, of which *level* is chosen at first. */
+export function levels(level, change) {
+  return h("select", { "aria-label": "Level", on: { change } }, ...[["", "All lines"], ["warning", "Warnings and errors"], ["error", "Errors"]].map(([value, text]) => h("option", { value, selected: value === level }, text)));
 }
 
 customElements.define("log-page", LogPage);

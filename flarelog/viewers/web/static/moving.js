@@ -266,7 +266,9 @@ export class Moving extends HTMLElement {
 
   listen() {
     const { list, source, stay } = this;
-    stay.live = new Tail(source.tails(list.lines), source.wanted?.order ?? "arrival", {
+    const { side } = this.wanted;
+    const streams = source.tails(list.lines);
+    const listener = {
       streams: (streams) => this.known(streams),
       rows: (rows) => this.came(rows),
       bars: (k, rows) => {
@@ -286,7 +288,8 @@ export class Moving extends HTMLElement {
         list.turn(false);
         this.pressed();
       },
-    });
+    };
+    stay.live = side ? side.live.join(streams[0], listener) : new Tail(streams, source.wanted?.order ?? "arrival", listener);
     this.pressed();
   }
 

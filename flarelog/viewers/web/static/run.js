@@ -5,6 +5,7 @@
 
 import { fragment, parsed } from "./address.js";
 import { answered, ask, path, query, read, waited } from "./api.js";
+import { Chosen } from "./chosen.js";
 import { Curves } from "./curves.js";
 import { arrange, differs, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
@@ -54,6 +55,7 @@ export class RunPage extends HTMLElement {
     this.kinds = h("span", { class: "kinds" });
     this.folded = h("details", {}, h("summary", { on: { click: () => (this.chose = true) } }, this.counted, this.kinds), (this.each = h("ul")));
     this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" }, this.folded);
+    this.chosen = new Chosen(this.run);
     this.lanes = new Lanes(this.run);
     this.lanes.hidden = true;
     this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw() } });
@@ -78,7 +80,7 @@ export class RunPage extends HTMLElement {
       this.search,
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
-      this.empty, this.more, (this.below = document.createComment("machines")),
+      this.empty, this.more, (this.below = document.createComment("machines")), this.chosen.bar,
     );
     this.stop = [again(() => this.look(), undefined, (who) => this.late(who))];
     this.search.addEventListener("go", ({ detail: { site, log, offset, end } }) => {
@@ -297,7 +299,8 @@ export class RunPage extends HTMLElement {
     if (differs(node, `${all} ${site.streams.length} ${this.isOpen(site)}`)) {
       const link = h(site.streams.length ? "a" : "span", { href: !site.streams.length ? null : single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));
-      node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, called(logs(site)[0])))] : [toggle]));
+      const box = site.streams.length > 0 && this.chosen.box(site.site, site.streams.map(({ log }) => ({ site: site.site, log })));
+      node.name.replaceChildren(box || "", link, ...(single ? [h("small", {}, h("bdi", {}, called(logs(site)[0])))] : [toggle]));
     }
     const latest = site.streams.filter((one) => one.last && !one.copy).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
@@ -307,7 +310,8 @@ export class RunPage extends HTMLElement {
 
   showLog(node, site, one) {
     if (differs(node, one.log)) {
-      node.name.replaceChildren(site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`), one.copy ? h("small", {}, "repeats log.txt") : "");
+      const box = site.streams.includes(one) && this.chosen.box(`${site.site}/${called(one)}`, [{ site: site.site, log: one.log }]);
+      node.name.replaceChildren(box || "", site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`), one.copy ? h("small", {}, "repeats log.txt") : "");
     }
     this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
     this.curves.show(node.cells[1], site.site, [one]);

@@ -146,7 +146,10 @@ export class Tail {
       }
       if (said.lost) this.tell(said.lost);
       if (said.back) this.tell(null);
-      for (const k of said.done ?? []) open.delete(k);
+      for (const k of said.done ?? []) {
+        open.delete(k);
+        this.listener.ended?.(k);
+      }
       over = Boolean(said.done) && !open.size;
     }
     return over;

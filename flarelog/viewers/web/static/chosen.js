@@ -1,0 +1,56 @@
+/** The logs that are chosen on the page of a run, by SITE/LOG, and the bar that opens them together. */
+
+import { together } from "./api.js";
+import { h, say } from "./dom.js";
+import { several } from "./words.js";
+
+const BESIDE = 4; // logs side by side at most
+const MERGED = 64; // logs in a merge at most
+
+export class Chosen {
+  constructor(run) {
+    this.run = run;
+    this.streams = new Map();
+    this.boxes = new Set();
+    this.said = h("span", { role: "status" });
+    this.side = h("a", { class: "button main" }, "Side by side");
+    this.merged = h("a", { class: "button main" }, "Merged");
+    this.bar = h("div", { class: "chosen", role: "region", "aria-label": "Chosen logs", hidden: true }, this.said, this.side, this.merged,
+      h("button", { type: "button", class: "quiet", "aria-label": "Choose none", on: { click: () => this.turn([...this.streams.values()], false) } }, "\u2715"));
+  }
+
+  /** The check box of *streams*, called *name*. */
+  box(name, streams) {
+    const box = h("input", { type: "checkbox", "aria-label": `Choose ${name}`, on: { change: () => this.turn(streams, box.checked) } });
+    box.streams = streams;
+    this.boxes.add(box);
+    this.mark(box);
+    return box;
+  }
+
+  turn(streams, on) {
+    for (const stream of streams) {
+      if (on) this.streams.set(key(stream), stream);
+      else this.streams.delete(key(stream));
+    }
+    for (const box of this.boxes) if (box.isConnected) this.mark(box);
+      else this.boxes.delete(box);
+    const every = [...this.streams.values()];
+    this.bar.hidden = !every.length;
+    say(this.said, `${several(every.length, "log")} chosen${every.length < 2 ? ": choose another one to compare" : every.length > MERGED ? `: ${MERGED} at most are merged` : ""}`);
+    this.side.hidden = every.length < 2 || every.length > BESIDE;
+    this.merged.hidden = every.length < 2 || every.length > MERGED;
+    this.side.href = together(this.run, "side", every);
+    this.merged.href = together(this.run, "log", every, "merged=time");
+  }
+
+  mark(box) {
+    const on = box.streams.filter((stream) => this.streams.has(key(stream))).length;
+    box.checked = on > 0 && on === box.streams.length;
+    box.indeterminate = on > 0 && !box.checked;
+  }
+}
+
+function key({ site, log }) {
+  return `${site}/${log}`;
+}
