@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from integration.harness.places import PATIENCE, Place, append, new_place
-from integration.web.browsing import Web, comes_true, filled, tab_of
+from integration.web.browsing import Web, comes_true, filled, held, tab_of
 
 BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
@@ -178,4 +178,49 @@ def test_logs_that_grow_side_by_side_share_one_stream(browser: Browser, place: P
         expect(page.get_by_role("button", name="Following")).to_have_count(1)
         append(logs[1], b"the last of b\n")
         expect(page.locator(".row", has_text="the last of b")).to_be_in_viewport()
+        tab.is_clean()
+
+
+def numbers(page: Page, name: str) -> list[int]:
+    """The numbers in the lines of *name* that the page holds."""
+    return [int(text.rpartition(" ")[2]) for text in held(page) if f" {name} " in text]
+
+
+RANGE = f"from={int(1000 * BEGIN.timestamp()) + 600_000}&to={int(1000 * BEGIN.timestamp()) + 720_000}"  # 08:10 to 08:12
+
+
+def test_a_range_shows_the_lines_of_its_time_alone_and_is_searched_alone(browser: Browser, timed_logs: Web) -> None:
+    with tab_of(browser, timed_logs) as tab:
+        page = tab.show(f"/run/run-1?merged=time&{RANGE}")
+        chip = page.get_by_role("link", name="08:10:00 to 08:12:00: show all times")
+        expect(chip).to_be_visible()
+        for key, text in (("G", "r0 719"), ("g", "r0 600")):
+            page.keyboard.press(key)
+            expect(page.locator(".row", has_text=text)).to_be_in_viewport()
+            comes_true(page, "(({ source }) => source.first && source.last)(document.querySelector('log-page'))")
+            assert numbers(page, "r0") == list(range(600, 720))
+            assert numbers(page, "r1") == list(range(300, 360))
+            assert numbers(page, "k") == list(range(150, 180))
+        page.keyboard.press("/")
+        page.keyboard.type("INFO")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("search")).to_contain_text("209 lines")  # one of 210 is an error
+        chip.click()
+        expect(chip).to_be_hidden()
+        expect(page.locator(".row", has_text="r0 600")).to_be_in_viewport()
+
+        page = tab.show(f"/run/run-1/berlin/rank-0.log?{RANGE}")
+        expect(page.locator(".row .number").first).to_have_text("601")
+        page.keyboard.press("G")
+        expect(page.locator(".row", has_text="r0 719")).to_be_in_viewport()
+        page.get_by_label("Level").select_option("error")
+        expect(page.locator(".row", has_text="INFO")).to_have_count(0)
+        expect(page.locator(".row", has_text="r0 699").locator(".number")).to_have_text("700")
+        assert numbers(page, "r0") == [699]
+        page.keyboard.press("g")
+        page.keyboard.press(":")
+        page.get_by_role("textbox", name="Place").fill("08:20 to 08:21")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("link", name="08:20:00 to 08:21:00: show all times")).to_be_visible()
+        expect(page.locator(".row", has_text="ERROR r0 1199")).to_have_count(0)
         tab.is_clean()

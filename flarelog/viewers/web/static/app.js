@@ -8,6 +8,7 @@ import { LogPage } from "./log.js";
 import { login } from "./login.js";
 import { RunPage } from "./run.js";
 import { RunsPage } from "./runs.js";
+import { ranged } from "./range.js";
 import { SidePage } from "./side.js";
 import { adopt } from "./settings.js";
 import { switches } from "./switches.js";
@@ -94,21 +95,22 @@ function show(url) {
   if (!strange && url.hash !== "#main") put(bytes, find); // with the settings that this browser remembers
   document.querySelector("dialog.card")?.close();
   let page;
+  const [time, range] = [timed(url), ranged(url.searchParams)];
   if (!run) {
     way();
     page = new RunsPage().begin(url.search);
   } else if (log) {
     way([called({ log: run }), path(run)], [`${site}/${called({ log })}`]);
-    page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });
+    page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time, range });
   } else if (url.searchParams.has("side")) {
     const streams = logs(url.searchParams, "side").slice(0, 4);
     way([called({ log: run }), path(run)], [`${streams.length} logs side by side`]);
-    page = new SidePage().begin({ run, streams, hash: url.hash, time: time(url) });
+    page = new SidePage().begin({ run, streams, hash: url.hash, time, range });
   } else if (url.searchParams.has("merged")) {
     const wanted = merged(url.searchParams);
     const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : `all logs${wanted.site ? ` of ${wanted.site}` : ""}`;
     way([called({ log: run }), path(run)], [`${what}, by ${wanted.order}`]);
-    page = new LogPage().begin({ run, merged: wanted, hash: url.hash, time: time(url) });
+    page = new LogPage().begin({ run, merged: wanted, hash: url.hash, time, range });
   } else {
     way([called({ log: run })]);
     page = new RunPage().begin(run, site, url.hash);
@@ -117,7 +119,7 @@ function show(url) {
   main.replaceChildren(page);
 }
 
-function time(url) {
+function timed(url) {
   const found = Number(url.searchParams.get("time"));
   return found > 0 ? found : undefined;
 }
@@ -147,7 +149,7 @@ function again() {
   show(new URL(location.href));
 }
 
-document.body.append(skip, h("header", { class: "top" }, crumbs, who, ...switches(again), out), main);
+document.body.append(skip, h("header", { class: "top" }, crumbs, who, out, ...switches(again)), main);
 
 /** Shows who is logged in; without a login, this request and all others wait for one. */
 async function greet() {

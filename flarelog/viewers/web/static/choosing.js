@@ -77,8 +77,9 @@ export class Choosing extends Moving {
 
   /** Shows *hit*, of this log or another. */
   show({ site, log, offset, end }) {
-    if (!this.stream || site !== this.stream.site || log !== this.stream.log) {
-      return this.wanted.side?.shows({ site, log, offset, end }) || this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, end], this.search.find)}` }));
+    const here = this.stream && site === this.stream.site && log === this.stream.log;
+    if (!here || !this.source.has(offset)) {
+      return (!here && this.wanted.side?.shows({ site, log, offset, end })) || this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, end], this.search.find)}` }));
     }
     const { list } = this;
     list.seeks = true;

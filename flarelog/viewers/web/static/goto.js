@@ -2,17 +2,21 @@
 
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
+import { rangeOf, within } from "./range.js";
 import { place, zone } from "./words.js";
 
 export function goTo(page) {
   const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: page.stream ? "1200, @4096, 50%, 08:12:03" : "08:12:03" });
   const said = h("output", {});
   const form = h("form", {}, input, h("button", {}, "Go"), said);
-  const dialog = card("Go to", h("p", {}, `${page.stream ? "A line, @ and an offset in bytes, a share in %, or a" : "A"} time in ${zone(Date.now())}.`), form);
+  const dialog = card("Go to", h("p", {}, `${page.stream ? "A line, @ and an offset in bytes, a share in %, or a" : "A"} time in ${zone(Date.now())}, or a range of time, as in 08:12 to 08:30.`), form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // a row without a time tells no day
-    const wanted = place(input.value, rows.find((row) => row?.[5])?.[5] ?? Date.now());
+    const now = rows.find((row) => row?.[5])?.[5] ?? Date.now();
+    const range = rangeOf(input.value, now);
+    if (range) return page.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: within(range) }));
+    const wanted = place(input.value, now);
     if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
     dialog.close();
     page.clear();

@@ -11,7 +11,7 @@ const LEAP = 3_600_000; // ms: a time so far ahead of the next hit's is a date i
 /** What is known of one log. */
 class Part {
   constructor(stream, id) {
-    Object.assign(this, stream, { id, hits: [], spans: [], end: 0, sealed: false, why: null }); // spans: searched bytes; end: of the log, as it was searched; why: the log cannot be searched
+    Object.assign(this, stream, { id, hits: [], spans: [], end: 0, sealed: false, why: null, limits: [0, Infinity] }); // spans: searched bytes; end: of the log, as it was searched; why: the log cannot be searched
   }
 
   /** Records that [*from*, *to*) was searched. */
@@ -51,9 +51,10 @@ class Part {
 }
 
 export class Hits {
-  /** *streams*: the logs to search; null: all of the run, which `list` names. */
-  constructor(order, streams) {
+  /** *streams*: the logs to search; null: all of the run, which `list` names. *limits*: the bytes to search in some, by SITE/LOG. */
+  constructor(order, streams, limits = new Map()) {
     this.order = order;
+    this.limits = limits;
     this.parts = new Map();
     this.count = 0;
     this.listed = streams !== null;
@@ -62,14 +63,21 @@ export class Hits {
 
   part({ site, log, name }) {
     const id = `${site}/${log}`;
-    if (!this.parts.has(id)) this.parts.set(id, new Part({ site, log, name }, id));
+    if (!this.parts.has(id)) {
+      const part = new Part({ site, log, name }, id);
+      const [from, to] = (part.limits = this.limits.get(id) ?? part.limits);
+      if (from) part.cover(0, from);
+      if (to < Infinity) part.cover(to, Infinity);
+      this.parts.set(id, part);
+    }
     return this.parts.get(id);
   }
 
   /** Adds hits of *part*; those that are known are skipped. */
   add(part, hits) {
     const known = new Set(part.hits.map(({ offset }) => offset));
-    const fresh = hits.filter(({ offset }) => !known.has(offset)).map((hit) => ({ ...hit, site: part.site, log: part.log, name: part.name }));
+    const [from, to] = part.limits;
+    const fresh = hits.filter(({ offset }) => !known.has(offset) && offset >= from && offset < to).map((hit) => ({ ...hit, site: part.site, log: part.log, name: part.name }));
     if (!fresh.length) return;
     this.count += fresh.length;
     part.hits = [...part.hits, ...fresh].sort((one, other) => one.offset - other.offset);

@@ -14,6 +14,7 @@ const EVERY = 5000;
 const LANE = 18; // pixels
 const TOP = 32; // pixels, for the times and the rounds: above, because many lanes scroll
 const BELOW = 4; // pixels
+const LEAST = 4; // pixels of a stretch: a press that moves less is for a time
 const STEP = 8; // pixels of a step by an arrow key
 const INKS = { gap: "--bad", exit: "--bad", receipt: "--good" }; // of marks; of others --soft
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
@@ -247,9 +248,11 @@ export class Lanes extends Drawn {
 
   /** Opens the logs at the chosen time. */
   read() {
-    const from = Math.min(...[this.begun, this.ended, this.at].filter((time) => time !== undefined));
+    const times = [this.begun, this.ended, this.at].filter((time) => time !== undefined);
+    const [from, to] = [Math.min(...times), Math.max(...times)].map(Math.round);
+    const at = this.x(to) - this.x(from) < LEAST ? { time: from } : { from, to };
     this.cancel();
-    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&time=${Math.round(from)}` }));
+    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&${query(at)}` }));
   }
 
   cancel() {

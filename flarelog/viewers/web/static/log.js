@@ -14,6 +14,7 @@ import "./list.js";
 import { Endless } from "./matching.js";
 import "./minimap.js";
 import { link } from "./permalink.js";
+import { chip } from "./range.js";
 import { nextError, searchOf } from "./search.js";
 import { set, setting } from "./settings.js";
 import { Merged, OneLog } from "./source.js";
@@ -29,7 +30,7 @@ export class LogPage extends Choosing {
     this.wanted = wanted;
     this.run = wanted.run;
     this.stream = wanted.stream ?? null;
-    this.source = this.stream ? new OneLog(this.stream) : new Merged({ run: this.run, ...wanted.merged });
+    this.source = this.stream ? new OneLog(this.stream, wanted.range) : new Merged({ run: this.run, range: wanted.range, ...wanted.merged });
     this.troubles = new Map(); // by kind of request: why it fails
     this.fresh = 0; // new rows below the screen
     return this;
@@ -47,9 +48,11 @@ export class LogPage extends Choosing {
     if (marked && this.stream) this.mark(0, ...marked);
     const { place } = (!this.wanted.side && history.state) || {};
     if (setting("level")) this.leveled(setting("level"));
-    if (place) this.go(place, 0);
-    else this.go(marked ? { at: marked[0] } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true }, this.wanted.side && 0);
-    if (!this.wanted.side) this.search.recall(find, !marked && !place);
+    const { range, side, time = range?.from || undefined } = this.wanted;
+    const going = place ? this.go(place, 0) : this.go(marked ? { at: marked[0] } : time !== undefined ? { time } : { end: true }, side || range ? 0 : undefined);
+    const recall = () => this.isConnected && this.search.recall(find, !marked && !place);
+    if (range && !side) going.then(recall); // it searches the range alone
+    else if (!side) recall();
   }
 
   /** Whether keys, and what is found, act on this list. */
@@ -97,7 +100,7 @@ export class LogPage extends Choosing {
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     const [heading, close] = side ? side.heading(this) : [];
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": side ? `The log ${name}` : "This log" },
-      heading, this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
+      heading, !side && this.wanted.range && chip(this.wanted.range), this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
         button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this))]),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
       this.stream && !side && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
@@ -196,6 +199,7 @@ export class LogPage extends Choosing {
   /** The message if there is no row. */
   nothing() {
     const { source } = this;
+    if (source.range) return "No line is of this time.";
     if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
     return this.sought()[0] ?? `No ${this.level.value} ${source.sealed ? (this.stream ? "in this log" : "in these logs") : "yet"}.`;
   }

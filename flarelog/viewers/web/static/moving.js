@@ -135,6 +135,7 @@ export class Moving extends HTMLElement {
     const lines = list.lines;
     lines.replace(answer.rows, answer);
     this.known(source.streams);
+    for (const bound of source.bounds()) this.search.limits.set(...bound);
     if (answer.clocks?.length) say(this.told, `${answer.clocks.join("; ")}.`);
     this.fresh = 0;
     const live = source.ends(lines) && !source.sealed;
@@ -159,6 +160,9 @@ export class Moving extends HTMLElement {
     if (beyond) say(this.told, `The log ends before ${asked}.`);
     else if (where.time !== undefined && lines.view().slice(found < 0 ? lines.view().length : found).every(({ row }) => row[4] & NOTE)) {
       say(this.told, `No line${source.level ? " of this level" : ""} is of ${moment(where.time)} ${zone(where.time)} or later.`);
+    }
+    if (source.range && source.wanted?.order === "time" && source.begins() && source.ends() && !lines.rows.length) {
+      tells(this.told, "No line has a time in this range.", location.search.replace("merged=time", "merged=arrival"), "Show what arrived then");
     }
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);

@@ -55,7 +55,7 @@ export class SearchBar extends HTMLElement {
   /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page  @param {object[]|null} streams of a merged page */
   begin(run, stream, streams) {
     const moved = this.find?.scope === "log" && !(stream && this.here(stream));
-    Object.assign(this, { run, stream, streams, level: "" }); // level: of the rows on the page: rows of other levels are no hits
+    Object.assign(this, { run, stream, streams, level: "", limits: new Map() }); // level: of the rows on the page: rows of other levels are no hits
     if (moved || !stream) this.place = { of: null, at: 0, on: false };
     this.build();
     this.own.hidden = !stream && !streams;
@@ -181,7 +181,7 @@ export class SearchBar extends HTMLElement {
   search(goes) {
     this.drop();
     const scope = this.scope.value;
-    this.hits = new Hits(scope === "time" || (scope === "log" && !this.stream) ? "time" : "log", scope === "log" ? (this.stream ? [this.stream] : this.streams) : null);
+    this.hits = new Hits(scope === "time" || (scope === "log" && !this.stream) ? "time" : "log", scope === "log" ? (this.stream ? [this.stream] : this.streams) : null, scope === "log" ? this.limits : undefined);
     this.cut = 0; // lines without a match of which only the beginning was searched
     this.shown = null;
     this.most = LISTED;

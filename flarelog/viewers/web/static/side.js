@@ -9,6 +9,7 @@ import { h, say } from "./dom.js";
 import { goTo } from "./goto.js";
 import { help, listen } from "./keys.js";
 import { LogPage, levels } from "./log.js";
+import { chip, within } from "./range.js";
 import { searchOf } from "./search.js";
 import { set, setting } from "./settings.js";
 import { Tail } from "./tail.js";
@@ -32,7 +33,7 @@ export class SidePage extends HTMLElement {
     this.search = searchOf(run);
     this.search.hidden = this.search.state === "off";
     this.search.begin(run, null, streams);
-    this.pages = streams.map((stream) => new LogPage().begin({ run, stream: { run, ...stream }, hash: "", time: this.time, side: this }));
+    this.pages = streams.map((stream) => new LogPage().begin({ run, stream: { run, ...stream }, hash: "", time: this.time, range: this.range, side: this }));
     [this.leader] = this.pages;
     this.level = levels(setting("level"), () => this.filter());
     const button = (text, title, act, properties) => h("button", { type: "button", title, on: { click: act }, ...properties }, text);
@@ -40,7 +41,7 @@ export class SidePage extends HTMLElement {
     this.append(
       h("h1", { class: "unseen" }, `${streams.length} logs of ${run} side by side`),
       h("div", { class: "tools", role: "toolbar", "aria-label": "These logs" },
-        button("Search", "Search (/)", () => this.search.open()), this.level, button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this.leader)), this.lock,
+        button("Search", "Search (/)", () => this.search.open()), this.level, button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this.leader)), this.lock, this.range && chip(this.range),
         h("a", { class: "button", href: together(run, "log", streams, "merged=time") }, "Merged"), button("?", "Keys (?)", help)),
       this.search, h("div", { class: "panes" }, ...this.pages),
     );
@@ -121,7 +122,7 @@ export class SidePage extends HTMLElement {
     for (const other of this.pages) if (other !== page) bring(other, time);
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => {
-      history.replaceState(history.state, "", `${together(this.run, "side", this.streams)}${time ? `&time=${time}` : ""}${location.hash}`);
+      history.replaceState(history.state, "", within(this.range, time));
     }, MOVED);
   }
 }

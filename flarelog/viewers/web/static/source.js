@@ -7,9 +7,15 @@ const PAGE = 400; // rows in a request
 const MOST = 64; // logs in a merge
 const AROUND = 80; // rows before and behind a requested place: they arrive soon, and scrolling loads more
 
+/** The sort key of a row within its log, as places of merged logs have it. */
+const order = (row) => 2 * row[1] + (row[4] & NOTE ? 0 : 1);
+
 export class OneLog {
-  constructor(stream) {
+  /** *range*: the time to show alone, see `ranged` */
+  constructor(stream, range = null) {
     this.streams = [stream];
+    this.range = range;
+    this.limits = null; // the bytes of the range
     this.level = null;
     this.state = { first: 0, committed: 0, sealed: false };
   }
@@ -23,12 +29,59 @@ export class OneLog {
   async window(spec, signal) {
     const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...spec }, { signal });
     this.streams = [answer.stream]; // with the time when the log began: a later log of its name is another one
-    this.state = { first: answer.first, committed: Math.max(answer.committed, this.state.committed), sealed: answer.sealed };
-    return answer;
+    const [from, to] = this.limits ?? [0, Infinity];
+    this.state = { first: Math.max(answer.first, from), committed: Math.min(to, Math.max(answer.committed, this.state.committed)), sealed: answer.sealed || to < Infinity };
+    return this.limits ? this.cut(answer, from, to) : answer;
+  }
+
+  /** *answer* without what is not in the range, as if the log began and ended there. */
+  cut(answer, from, to) {
+    const { rows, left } = answer;
+    const [head, tail] = [from, to].map((at) => rows.findIndex((row) => row[1] >= at)).map((at) => (at < 0 ? rows.length : at));
+    const lines = rows.slice(0, head).filter((row) => !(row[4] & NOTE)).length + (left ?? []).slice(0, head + 1).reduce((sum, each) => sum + each, 0);
+    return {
+      ...answer,
+      rows: rows.slice(head, tail),
+      ...(left && { left: head ? [0, ...left.slice(head + 1, tail + 1)] : left.slice(0, tail + 1) }),
+      ...(answer.line && head && { line: answer.line + lines }),
+      from: Math.max(from, answer.from),
+      to: Math.min(to, answer.to),
+      at: Math.min(to, Math.max(from, answer.at)),
+      committed: this.state.committed,
+      open: to < Infinity ? [] : answer.open,
+    };
+  }
+
+  /** Finds the bytes of the range. */
+  async bound(signal) {
+    const at = async (time) => (await this.window({ time, rows: 1 }, signal)).at;
+    const { from, to } = this.range;
+    this.limits = await Promise.all([from ? at(from) : 0, to ? at(to) : Infinity]);
+  }
+
+  /** The bytes of the range, by SITE/LOG. */
+  bounds() {
+    return this.streams.map(({ site, log }) => [`${site}/${log}`, this.limits ?? [0, Infinity]]);
+  }
+
+  /** Whether the line at *offset* may be shown. */
+  has(offset) {
+    return !this.limits || (offset >= this.limits[0] && offset < this.limits[1]);
+  }
+
+  /** The place *where*, or the nearest one in the range. */
+  async inside(where, signal) {
+    const [from, to] = this.limits;
+    if (where.end) return to < Infinity ? { at: to } : where;
+    if (where.share !== undefined) return { at: Math.floor(from + Math.min(1, where.share) * (Math.min(to, this.state.committed) - from)) };
+    const { at } = where.at === undefined ? await this.window({ ...where, rows: 1 }, signal) : where;
+    return { at: Math.min(to, Math.max(from, at)) };
   }
 
   /** The rows around *where*: `{end}`, `{at}`, `{line}`, `{time}` or `{share}`. */
-  open(where, signal) {
+  async open(where, signal) {
+    if (this.range && !this.limits) await this.bound(signal);
+    if (this.limits) where = await this.inside(where, signal);
     const share = where.share === undefined ? undefined : Math.min(1, where.share);
     return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, share, before: AROUND, rows: AROUND }, signal);
   }
@@ -96,12 +149,14 @@ export class OneLog {
 
 export class Merged {
   /** @param {{run: string, streams?: {site: string, log: string}[], site?: string, rank?: number, order: string}} wanted */
-  constructor(wanted) {
+  constructor({ range, ...wanted }) {
     this.wanted = this.asked = wanted;
+    this.range = range ?? null;
     this.level = null;
     this.streams = [];
     this.before = this.after = []; // by k: where each log continues, either way: twice an offset, and one more behind the notes there
     this.first = this.last = false; // whether no log continues, either way
+    this.limits = null; // by k: the places of the range's begin, and of its end
     this.ended = []; // by k: whether the log had ended, and the note of its end lies before `after`
     this.sealed = false;
     this.lengths = new Map(); // by SITE/LOG
@@ -143,16 +198,42 @@ export class Merged {
   async opened(where, signal) {
     await this.choose(signal);
     if (where.after) this.wanted = { ...this.wanted, streams: where.streams, rank: undefined };
-    const at = where.after ? { after: where.after } : where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
-    const answer = await this.merged({ ...at, rows: PAGE }, signal);
+    const { from = 0, to = null } = this.range ?? {};
+    if (this.range) await this.bound(from, to, signal);
+    const last = to ? { before: this.limits[1] } : { end: true };
+    const at = where.after ? { after: where.after } : where.time !== undefined ? { time: Math.min(to ?? Infinity, Math.max(from, where.time)) } : where.start ? (from ? { after: this.limits[0] } : {}) : last;
+    const answer = this.cut(await this.merged({ ...at, rows: PAGE }, signal), at === last);
     if (where.time !== undefined && !answer.rows.length && answer.over) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
     this.after = answer.after;
     this.ended = answer.ended;
-    this.first = Boolean(where.start);
-    this.last = Boolean(at.end) || answer.over;
+    this.first = Boolean(where.start) || (at === last && answer.over);
+    this.last = at === last || answer.over;
     return answer;
+  }
+
+  /** Finds the places of the range in all logs. */
+  async bound(from, to, signal) {
+    const at = async (time) => (time ? (await this.merged({ time, rows: 1, level: undefined }, signal)).before : []);
+    this.limits = await Promise.all([at(from), at(to)]);
+    if (to) this.sealed = true;
+  }
+
+  /** *answer* without rows that are not in the range; *back*: it goes backward. */
+  cut(answer, back) {
+    if (!this.limits) return answer;
+    const [from, to] = this.limits;
+    const kept = answer.rows.map((row) => !(order(row) < from[row[0]] || order(row) >= to[row[0]]));
+    const reached = back ? answer.before.every((at, k) => at <= (from[k] ?? 0)) : answer.after.every((at, k) => at >= (to[k] ?? Infinity));
+    const past = kept.length > 0 && !kept.includes(true);
+    return { ...answer, over: answer.over || reached || past, rows: answer.rows.filter((_, at) => kept[at]), keys: answer.keys.filter((_, at) => kept[at]) };
+  }
+
+  /** The bytes of the range, by SITE/LOG. */
+  bounds() {
+    const [from, to] = this.limits ?? [[], []];
+    return this.streams.map(({ site, log }, k) => [`${site}/${log}`, [Math.floor((from[k] ?? 0) / 2), Math.floor((to[k] ?? Infinity) / 2)]]);
   }
 
   /** The opened logs, with the time when each began: a later log of the same name does not continue a page. */
@@ -163,7 +244,7 @@ export class Merged {
   async earlier(lines, signal) {
     if (this.first) return null;
     const before = [...this.before];
-    const answer = await this.merged({ ...this.same, before, rows: PAGE }, signal);
+    const answer = this.cut(await this.merged({ ...this.same, before, rows: PAGE }, signal), true);
     if (before.some((place, k) => place !== this.before[k])) return this.earlier(lines, signal); // rows were forgotten meanwhile
     this.before = answer.before;
     this.first = answer.over;
@@ -172,7 +253,7 @@ export class Merged {
 
   async later(lines, signal) {
     if (this.last) return null;
-    const answer = await this.merged({ ...this.same, after: this.after, rows: PAGE }, signal);
+    const answer = this.cut(await this.merged({ ...this.same, after: this.after, rows: PAGE }, signal), false);
     this.after = answer.after;
     this.ended = answer.ended;
     this.last = answer.over;
