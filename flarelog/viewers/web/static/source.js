@@ -165,7 +165,14 @@ export class Merged {
   }
 
   async merged(spec, signal) {
-    return ask("/api/merged", { ...this.wanted, ...(this.level && { level: this.level }), ...spec }, { signal });
+    return ask("/api/merged", { ...this.wanted, ...(this.level && { level: this.level }), ...this.inside(spec) }, { signal });
+  }
+
+  /** *spec*; logs of which the range has no more lines that way are passed over. */
+  inside({ before, after, ...spec }) {
+    const [from, to] = this.limits ?? [[], []];
+    const end = (k) => 2 * (this.lengths.get(this.wanted.streams?.[k] && `${this.wanted.streams[k].site}/${this.wanted.streams[k].log}`) ?? 0) + 1;
+    return { ...spec, before: before?.map((at, k) => (at > (from[k] ?? 0) ? at : 0)), after: after?.map((at, k) => (at < (to[k] ?? Infinity) ? at : Math.max(at, end(k)))) };
   }
 
   /** Names the logs to merge, if the page does not: MOST at most. */
@@ -201,7 +208,7 @@ export class Merged {
     const { from = 0, to = null } = this.range ?? {};
     if (this.range) await this.bound(from, to, signal);
     const last = to ? { before: this.limits[1] } : { end: true };
-    const at = where.after ? { after: where.after } : where.time !== undefined ? { time: Math.min(to ?? Infinity, Math.max(from, where.time)) } : where.start ? (from ? { after: this.limits[0] } : {}) : last;
+    const at = where.after ? { after: where.after } : where.time > from && where.time < (to ?? Infinity) ? (this.range ? { after: await this.places(where.time, signal) } : { time: where.time }) : (where.start || where.time <= from) ? (from ? { after: this.limits[0] } : {}) : last;
     const answer = this.cut(await this.merged({ ...at, rows: PAGE }, signal), at === last);
     if (where.time !== undefined && !answer.rows.length && answer.over) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
@@ -215,9 +222,12 @@ export class Merged {
 
   /** Finds the places of the range in all logs. */
   async bound(from, to, signal) {
-    const at = async (time) => (time ? (await this.merged({ time, rows: 1, level: undefined }, signal)).before : []);
-    this.limits = await Promise.all([at(from), at(to)]);
+    this.limits = await Promise.all([from, to].map((time) => (time ? this.places(time, signal) : [])));
     if (to) this.sealed = true;
+  }
+
+  async places(time, signal) {
+    return (await this.merged({ time, rows: 1, level: undefined }, signal)).before;
   }
 
   /** *answer* without rows that are not in the range; *back*: it goes backward. */
@@ -226,8 +236,7 @@ export class Merged {
     const [from, to] = this.limits;
     const kept = answer.rows.map((row) => !(order(row) < from[row[0]] || order(row) >= to[row[0]]));
     const reached = back ? answer.before.every((at, k) => at <= (from[k] ?? 0)) : answer.after.every((at, k) => at >= (to[k] ?? Infinity));
-    const past = kept.length > 0 && !kept.includes(true);
-    return { ...answer, over: answer.over || reached || past, rows: answer.rows.filter((_, at) => kept[at]), keys: answer.keys.filter((_, at) => kept[at]) };
+    return { ...answer, over: answer.over || reached, rows: answer.rows.filter((_, at) => kept[at]), keys: answer.keys.filter((_, at) => kept[at]) };
   }
 
   /** The bytes of the range, by SITE/LOG. */
