@@ -12,7 +12,7 @@ Pure, by the receiver's clock: the same moments give the same lanes. Laws that h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -95,8 +95,13 @@ def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets
     return Lanes(begin, end, [found[site].lane(site, begin, end, buckets) for site in sorted(found, key=natural)])
 
 
-def lanes_record(lanes: Lanes, rounds: Iterable[tuple[int, str]] = ()) -> dict[str, object]:
-    """*lanes* as JSON. *rounds*: the begin of each, and its name."""
+def lanes_record(
+    lanes: Lanes, rounds: Iterable[tuple[int, str]] = (), levels: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """*lanes* as JSON. *rounds*: the begin of each, and its name. *levels*: by site, the lines, warnings and errors
+    in its buckets.
+    """
+    levels = levels or {}
     return {
         "from": lanes.begin,
         "to": lanes.end,
@@ -107,6 +112,7 @@ def lanes_record(lanes: Lanes, rounds: Iterable[tuple[int, str]] = ()) -> dict[s
                 "states": [list(stretch) for stretch in lane.stretches],
                 "marks": [list(sign) for sign in lane.signs],
                 "health": figures(lane.worst),
+                **({"levels": levels[lane.site]} if lane.site in levels else {}),
             }
             for lane in lanes.lanes
         ],

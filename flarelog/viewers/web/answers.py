@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,11 +20,13 @@ from flarelog.model import RunInfo, StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.placeholders import look_at
 from flarelog.records import ordered
+from flarelog.repeats import without_copies
 from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST_BUCKETS
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web import files, overview
 from flarelog.viewers.web.asking import NoRun, Refused, answer, as_json, offset, stream
+from flarelog.viewers.web.counts import Counts, Tally, histogram
 from flarelog.viewers.web.glances import Glances
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.lately import Lately
@@ -181,13 +184,14 @@ class Answers:
     def __init__(self, logins: Logins, how: Sequence[str]) -> None:
         self._logins, self._how = logins, how
         self.lists = Lists()
-        self._troubles, self._lasts = Troubles(), Lasts()
+        self._troubles, self._lasts, self._counts = Troubles(), Lasts(), Counts()
         self._runs, self._lanes, self._machines = Lately[tuple[bytes, str]](), Lately[bytes](), Lately[bytes]()
         self._listed, self._removed, self._glances = Lately[list[RunInfo]](FRESH), Removed(), Glances()
         self._states = Lately[RunState](ASKED, share=0, waits=True)  # that no answer comes is the answer
 
     async def close(self) -> None:
         await self._troubles.close()
+        await self._counts.close()
         await self._lasts.close()
         await self._glances.close()
         for kept in (self.lists, self._listed, self._runs, self._lanes, self._machines, self._states):
@@ -280,16 +284,23 @@ class Answers:
         rights, run, query = request.state.session.of, _run(request), request.query_params
         moments = await self.lists.timeline(rights, run)
         look, _ = await self._look(request)
+        infos = without_copies((await self.lists.of(rights, run)).infos)
+        counts = await self._counts.of(rights.key, rights.origin, run, infos)
         begin, end, buckets = (offset(query, name) or 0 for name in ("from", "to", "buckets"))
 
-        def encoded() -> bytes:
-            count = min(MOST_BUCKETS, buckets or BUCKETS)
-            return as_json(
-                lanes_record(lanes_of(moments, begin=begin, end=end, buckets=count, now=_now()), look.rounds)
-            )
+        async def made() -> bytes:
+            tallies = {key: replace(tally, cells=tally.cells[:]) for key, tally in counts.tallies.items()}
+            return await asyncio.to_thread(encoded, tallies)
 
-        made = partial(asyncio.to_thread, encoded)
-        record = await self._lanes.of((rights.key, run, begin, end, buckets), (moments, look.rounds), made)
+        def encoded(tallies: dict[tuple[StreamId, int], Tally]) -> bytes:
+            count = min(MOST_BUCKETS, buckets or BUCKETS)
+            lanes = lanes_of(moments, begin=begin, end=end, buckets=count, now=_now())
+            levels = histogram(tallies, moments, lanes.begin, lanes.end, count)
+            counted = sum(tally.position for tally in tallies.values()) / max(1, sum(info.committed for info in infos))
+            return as_json(lanes_record(lanes, look.rounds, levels) | {"counted": round(counted, 3)})
+
+        of = (moments, look.rounds, counts.version)
+        record = await self._lanes.of((rights.key, run, begin, end, buckets), of, made)
         return Response(record, media_type="application/json")
 
     async def machines(self, request: Request) -> Response:

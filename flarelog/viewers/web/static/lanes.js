@@ -8,7 +8,7 @@ import { ask, path, query } from "./api.js";
 import { h, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
 import { again } from "./runs.js";
-import { clock, moment, zone } from "./words.js";
+import { clock, moment, several, zone } from "./words.js";
 
 const EVERY = 5000;
 const LANE = 18; // pixels
@@ -148,6 +148,13 @@ export class Lanes extends Drawn {
       const high = 2 + (Math.log1p(size) / Math.log1p(most)) * (LANE - 6);
       pen.fillRect(this.names + at * step, y + LANE - 2 - high, Math.max(1, step - 0.25), high);
     });
+    for (const [at, , warnings, errors] of lane.levels ?? []) {
+      if (!warnings && !errors) continue;
+      const high = 3 + (Math.log1p(lane.density[at] ?? 0) / Math.log1p(most)) * (LANE - 7);
+      pen.fillStyle = ink(errors ? "--bad" : "--warn");
+      pen.fillRect(this.names + at * step, y + LANE - 2 - high, Math.max(2, step), high);
+      if (errors) pen.fillRect(this.names + at * step - 1, y, Math.max(2, step) + 2, 2); // where warnings have nothing: a colour alone would not tell
+    }
     for (const [at, what] of lane.marks ?? []) {
       pen.fillStyle = ink(INKS[what] ?? "--soft");
       this.mark(pen, what, this.x(at), y + LANE / 2);
@@ -206,7 +213,9 @@ export class Lanes extends Drawn {
   words(lanes) {
     const troubles = lanes.map((lane) => {
       const marks = (lane.marks ?? []).filter(([, what]) => what === "gap").length;
-      return marks ? `${lane.site}: bytes are or may be missing in ${marks} places` : null;
+      const [, warnings, errors] = [1, 2, 3].map((k) => (lane.levels ?? []).reduce((sum, each) => sum + each[k], 0));
+      const parts = [marks && `bytes are or may be missing in ${several(marks, "place")}`, errors && several(errors, "error"), warnings && several(warnings, "warning")].filter(Boolean);
+      return parts.length ? `${lane.site}: ${parts.join(", ")}` : null;
     });
     return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} ${zone(this.record.to)} of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
   }
@@ -230,13 +239,18 @@ export class Lanes extends Drawn {
     const state = (lane.states ?? []).find(([from, to]) => from <= time && time < to);
     const what = near ? `${near[1]}${near[2] ? `: ${near[2]}` : ""}` : state ? `${state[2]}${state[3] ? `: ${state[3]}` : ""}` : "";
     const stretch = this.at !== undefined && this.begun !== undefined ? `from ${clock(Math.min(this.begun, time))} to ${clock(Math.max(this.begun, time))}` : `at ${clock(time)}`;
-    say(this.said, `${lane.site} ${stretch} ${zone(time)}${what ? `: ${what}` : ""}`);
+    const { from, to, counted } = this.record;
+    const bucket = Math.floor(((time - from) / (to - from)) * lane.density.length);
+    const about = (lane.levels ?? []).filter(([at]) => Math.abs(at - bucket) <= 1);
+    const counts = ["line", "warning", "error"].map((one, k) => [about.reduce((sum, each) => sum + each[k + 1], 0), one]).filter(([number]) => number).map((each) => several(...each)).join(", ");
+    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`].filter(Boolean).map((each) => `: ${each}`).join("")}`);
   }
 
   down(event) {
     if (!this.told || event.offsetX < this.names) return;
     this.cancel();
     this.begun = this.time(event.offsetX);
+    this.row = Math.floor((event.offsetY - TOP) / LANE);
     this.canvas.setPointerCapture(event.pointerId);
   }
 
@@ -246,11 +260,11 @@ export class Lanes extends Drawn {
     this.read();
   }
 
-  /** Opens the logs at the chosen time. */
+  /** Opens the logs of the chosen site at a time, or those of all sites in a stretch of time. */
   read() {
     const times = [this.begun, this.ended, this.at].filter((time) => time !== undefined);
     const [from, to] = [Math.min(...times), Math.max(...times)].map(Math.round);
-    const at = this.x(to) - this.x(from) < LEAST ? { time: from } : { from, to };
+    const at = this.x(to) - this.x(from) < LEAST ? { time: from, site: this.sites[this.row] } : { from, to };
     this.cancel();
     this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&${query(at)}` }));
   }

@@ -100,7 +100,7 @@ export class LogPage extends Choosing {
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     const [heading, close] = side ? side.heading(this) : [];
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": side ? `The log ${name}` : "This log" },
-      heading, !side && this.wanted.range && chip(this.wanted.range), this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
+      heading, !side && this.wanted.range && chip(this.wanted.range, this.wanted.merged?.order), this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
         button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this))]),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
       this.stream && !side && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),

@@ -162,7 +162,8 @@ export class Moving extends HTMLElement {
       say(this.told, `No line${source.level ? " of this level" : ""} is of ${moment(where.time)} ${zone(where.time)} or later.`);
     }
     if (source.range && source.wanted?.order === "time" && source.begins() && source.ends() && !lines.rows.length) {
-      tells(this.told, "Logs may arrive later than they were written.", location.search.replace("merged=time", "merged=arrival"), "Show what arrived then");
+      history.replaceState(null, "", location.search.replace("merged=time", "merged=arrival") + location.hash); // the logs were sent later than they were written
+      return globalThis.dispatchEvent(new PopStateEvent("popstate"));
     }
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);

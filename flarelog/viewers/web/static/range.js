@@ -27,7 +27,7 @@ export function rangeOf(text, now) {
 }
 
 /** What shows the range of the page, and leads to all times. */
-export function chip({ from, to }) {
-  const text = to === null ? `from ${clock(from)} on` : `${clock(from)} to ${clock(to)}`;
-  return h("a", { class: "button range", href: within(null), title: `Only lines from ${clock(from)} ${to === null ? "on" : `to ${clock(to)}`} ${zone(from)}. Press to show all.`, "aria-label": `${text}: show all times` }, `${text} \u2715`);
+export function chip({ from, to }, order) {
+  const text = `${order === "arrival" ? "arrived " : ""}${to === null ? `from ${clock(from)} on` : `${clock(from)} to ${clock(to)}`}`;
+  return h("a", { class: "button range", href: within(null), title: `Only these lines, in ${zone(from)}. Press to show all.`, "aria-label": `${text}: show all times` }, `${text} \u2715`);
 }
