@@ -6,6 +6,7 @@ The length of such an answer is unknown: a browser that does not read holds up i
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from flarelog.errors import NotFound
+from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.repeats import without_copies
@@ -30,6 +31,8 @@ from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
 from flarelog.viewers.web.tails import Permits, Tail
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.windows import Windows, info_of
+
+log = logging.getLogger(__name__)
 
 NDJSON = "application/x-ndjson"
 MOST_TAILED = 2000  # streams of one tail
@@ -48,6 +51,8 @@ class Flowing(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
+        except FlarelogError as error:  # the connection ends before the promised length
+            log.warning("an answer of the page was cut short: %s", error)
         finally:
             async with self._stack:
                 await self._content.aclose()
