@@ -66,20 +66,22 @@ def test_live_quiet_silent_lost_and_ended_by_a_timeout_and_back_again(place: Pla
 
 
 def test_a_receiver_that_was_restarted_knows_which_logs_had_timed_out(place: Place) -> None:
-    receiver = place.serve("--idle-timeout", "1")
+    receiver = place.serve(*QUICK)
+    sidecars = []
     for log in ("a.log", LOG):
         append(place.root / log, b"one\n")
-        sidecar = place.sidecar(receiver, "--include", log)
-        becomes(receiver, "live", log)
-        sidecar.kill()
+        sidecars.append(place.sidecar(receiver, "--include", log))
+        until(lambda log=log: status(receiver, log).get("committed") == 4, f"{log} is stored")  # type: ignore[misc]
         if log != LOG:
+            sidecars[0].kill()
             assert becomes(receiver, "ended", log)["reason"] == "timeout"
     assert receiver.stop() == 0
+    sidecars[1].kill()
     again = receiver.again("--idle-timeout", "600")
     assert status(again, "a.log")["reason"] == "timeout"
     assert status(again)["state"] == "lost link"
     place.sidecar(again)
-    becomes(again, "live")
+    until(lambda: status(again, "a.log")["reason"] != "timeout", "a.log is sent again")
 
 
 def test_ended_by_a_receipt(place: Place) -> None:
