@@ -2,6 +2,7 @@
 
 import { together } from "./api.js";
 import { h, say } from "./dom.js";
+import { archive } from "./taking.js";
 import { several } from "./words.js";
 
 const BESIDE = 4; // logs side by side at most
@@ -15,7 +16,8 @@ export class Chosen {
     this.said = h("span", { role: "status" });
     this.side = h("a", { class: "button main" }, "Side by side");
     this.merged = h("a", { class: "button main" }, "Merged");
-    this.bar = h("div", { class: "chosen", role: "region", "aria-label": "Chosen logs", hidden: true }, this.said, this.side, this.merged,
+    this.download = h("span");
+    this.bar = h("div", { class: "chosen", role: "region", "aria-label": "Chosen logs", hidden: true }, this.said, this.side, this.merged, this.download,
       h("button", { type: "button", class: "quiet", "aria-label": "Choose none", on: { click: () => this.turn([...this.streams.values()], false) } }, "\u2715"));
   }
 
@@ -38,6 +40,7 @@ export class Chosen {
     const every = [...this.streams.values()];
     this.bar.hidden = !every.length;
     say(this.said, `${several(every.length, "log")} chosen${every.length < 2 ? ": choose another one to compare" : every.length > MERGED ? `: ${MERGED} at most are merged` : ""}`);
+    this.download.replaceChildren(archive(this.run, { streams: every }));
     this.side.hidden = every.length < 2 || every.length > BESIDE;
     this.merged.hidden = every.length < 2 || every.length > MERGED;
     this.side.href = together(this.run, "side", every);
