@@ -106,6 +106,8 @@ class Flows:
         if not isinstance(literals, list) or not all(isinstance(one, str) for one in literals):
             raise Refused(400, "literals is a list of texts")
         query = Query.of(literals, text(asked, "regex"), ignore=bool(asked.get("ignore")), level=level)
+        if asked.get("counts") and not query.exact:
+            raise Refused(400, "the hits of this pattern can only be counted by the browser")
         given, others = asked.get("streams") or [], bool(asked.get("others"))
         if not isinstance(given, list) or len(given) > MOST_NAMED:
             raise Refused(400, "streams is a list of site and log")
@@ -132,6 +134,7 @@ class Flows:
             limit=limit,
             last=bool(asked.get("last")),
             within=bool(asked.get("within")),
+            counts=bool(asked.get("counts")),
         )
 
         async def lines() -> AsyncGenerator[bytes, None]:

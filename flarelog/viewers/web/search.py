@@ -11,7 +11,7 @@ import contextlib
 import json
 import re
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
@@ -157,7 +157,8 @@ class _Times:
 class Search:
     """Searches the streams of *infos* for *query*, each from its offset in *starts*, or from *start*, to *stop*, with
     the rights of *origin*: for the first *limit* hits, or for the *last*, which are sent at the end. *within*: the
-    search may begin inside a line, which is left out. *stamps* makes the reader of a log's times.
+    search may begin inside a line, which is left out. *counts*: only the number of all hits of each log is sent.
+    *stamps* makes the reader of a log's times.
     """
 
     def __init__(
@@ -174,8 +175,9 @@ class Search:
         limit: int = LIMIT,
         last: bool = False,
         within: bool = False,
+        counts: bool = False,
     ) -> None:
-        self._within = within
+        self._within, self._counts = within, counts
         self._origin, self._infos, self._query = origin, infos, query
         self._plain, self._stamps, self._stop, self._limit = plain_of, stamps, stop, limit
         self._clocks = Clocks(infos)
@@ -184,6 +186,7 @@ class Search:
         self._cut = 0  # lines without a match that were read only in part
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
         self._hits = 0
+        self._counted: Counter[int] = Counter()  # by number of the stream
         self._left = list(enumerate(infos))[::-1]
         # By number of the stream: the offset from which on the search continues; absent once that is its end. Of the
         # last hits: where the search began.
@@ -200,7 +203,7 @@ class Search:
                 yield line.encode("utf-8", "replace")
             if self._last is not None and self._last.hits:
                 yield self._line_of(self._last.hits).encode("utf-8", "replace")
-            if self._rest:
+            if self._rest and not self._counts:
                 yield json.dumps({"rest": sorted(self._rest.items())}).encode() + b"\n"
             yield json.dumps({"done": True, "capped": self._capped, "cut": self._cut}).encode() + b"\n"
         finally:
@@ -231,6 +234,8 @@ class Search:
         end = info.committed if self._stop is None else min(self._stop, info.committed)
         if end <= start:
             del self._rest[k]
+            if self._counts:
+                await self._queue.put(f'{{"counted":[{k},0]}}\n')
             return
         found = self._origin.find(info.stream, start, 0, follow=False, sieve=keep, stop=end)
         await self._queue.put(f'{{"progress":[{k},0,{end - start}]}}\n')
@@ -263,6 +268,8 @@ class Search:
             self._rest[k] = max(self._rest[k], rest)
         elif self._last is None:
             del self._rest[k]
+        if self._counts:
+            await self._queue.put(f'{{"counted":[{k},{self._counted[k]}]}}\n')
         await self._queue.put(f'{{"progress":[{k},{end - start},{end - start}]}}\n')
 
     def _whole(self, k: int, start: int, items: list[Line | None]) -> list[Line | None]:
@@ -273,6 +280,9 @@ class Search:
         return items
 
     async def _give(self, k: int, times: _Times, lines: Sequence[Line]) -> None:
+        if self._counts:
+            self._counted[k] += len(lines)
+            return
         hits, most = [], SHOWN if self._query.exact else JUDGED
         for line in lines:
             key = await times.of(line, reads=self._last is None)
@@ -301,9 +311,10 @@ class Search:
             if not self._is_over() and not self._query.matches(text):
                 self._cut += text.endswith(MARK)
                 continue
-            self._capped = self._capped or self._hits == self._limit
-            if self._is_over():
-                return hits, line.offset
-            self._hits = min(self._hits + 1, self._limit)
+            if not self._counts:
+                self._capped = self._capped or self._hits == self._limit
+                if self._is_over():
+                    return hits, line.offset
+                self._hits = min(self._hits + 1, self._limit)
             hits.append(line)
         return hits, None

@@ -134,6 +134,13 @@ def test_a_hit_has_the_time_of_its_line_or_of_a_line_above_it(tmp_path: Path) ->
     assert found == {"1": 1, "2": 1, "3": 3, "4": 2, "5": None}
 
 
+def test_all_hits_are_counted_whatever_the_limit(tmp_path: Path) -> None:
+    said = asyncio.run(asked_for(tmp_path, query("hit"), limit=1, counts=True))
+    counted = dict(one["counted"] for one in said if "counted" in one)
+    assert counted == {k: LOGS[one["site"]].count("hit") for k, one in enumerate(said[0]["streams"])}
+    assert not any("hits" in one or "rest" in one or one.get("capped") for one in said)
+
+
 @pytest.mark.parametrize("limit", [1, 2, 4, 7, 8])
 def test_a_search_that_reached_its_limit_goes_on_where_it_ended(tmp_path: Path, limit: int) -> None:
     starts: dict[str, int] = {}

@@ -1,3 +1,4 @@
+// @ts-check
 /**
  * The part of an address after "#": the marked bytes, the search and the settings. A browser sends it to no server, so that no access
  * log has what somebody searched for.
@@ -7,7 +8,12 @@ import { SETTINGS, allowed, unusual } from "./settings.js";
 
 const NAMES = ["bytes", "find", "in", "regex", "case", "only", ...SETTINGS];
 
-/** `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it is none of the page's own. */
+/** @typedef {{text: string, regex: boolean, exact: boolean, scope: string, only: boolean}} Find a search */
+
+/**
+ * `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it is none of the page's own.
+ * @param {string} hash  @returns {{bytes: number[]|null, find: Find|null, strange: boolean}}
+ */
 export function parsed(hash) {
   const given = new URLSearchParams(hash === "#main" ? "" : hash.slice(1));
   const found = /^(\d+)-(\d+)$/.exec(given.get("bytes") ?? "")?.slice(1).map(Number);
@@ -18,12 +24,12 @@ export function parsed(hash) {
   return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };
 }
 
-/** The "#" part for *bytes*, a search and the settings; empty without any. */
+/** The "#" part for *bytes*, a search and the settings; empty without any. @param {number[]|null} bytes  @param {Find|null} find */
 export function fragment(bytes, find) {
   const parts = bytes ? [`bytes=${bytes[0]}-${bytes[1]}`] : [];
   if (find) {
     const { text, regex, exact, scope, only } = find;
-    parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: 1 }), ...(exact && { case: 1 }), ...(only && { only: 1 }) })));
+    parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: "1" }), ...(exact && { case: "1" }), ...(only && { only: "1" }) })));
   }
   if (unusual().length) parts.push(String(new URLSearchParams(unusual())));
   return parts.length ? `#${parts.join("&")}` : "";

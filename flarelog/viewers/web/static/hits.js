@@ -1,3 +1,4 @@
+// @ts-check
 /**
  * The hits of a search, the bytes of each log that were searched, and the hit next to a place. No DOM, no network.
  *
@@ -8,13 +9,36 @@
 
 const LEAP = 3_600_000; // ms: a time so far ahead of the next hit's is a date in the line's text
 
+/**
+ * @typedef {{site: string, log: string, name?: string}} Stream
+ * @typedef {Stream & {offset: number, end: number, text: string, time: number|null, key: number, leaps?: boolean}} Hit
+ * @typedef {{of: Stream|null, at: number, on: boolean, time?: number, head?: number}} Place *on*: `at` is the last hit
+ */
+
 /** What is known of one log. */
-class Part {
-  constructor(stream, id) {
-    Object.assign(this, stream, { id, hits: [], spans: [], end: 0, sealed: false, why: null, limits: [0, Infinity] }); // spans: searched bytes; end: of the log, as it was searched; why: the log cannot be searched
+export class Part {
+  /** @type {Hit[]} */
+  hits = [];
+  /** @type {[number, number][]} the bytes that were searched */
+  spans = [];
+  /** @type {[number, number]} the bytes to search */
+  limits = [0, Infinity];
+  end = 0; // of the log, as it was searched
+  sealed = false;
+  /** @type {string|null} why the log cannot be searched */
+  why = null;
+  /** @type {number|null} the number of all hits, as the server counted them */
+  total = null;
+
+  /** @param {Stream} stream  @param {string} id */
+  constructor({ site, log, name }, id) {
+    this.site = site;
+    this.log = log;
+    this.name = name;
+    this.id = id;
   }
 
-  /** Records that [*from*, *to*) was searched. */
+  /** Records that [*from*, *to*) was searched. @param {number} from  @param {number} to */
   cover(from, to) {
     const apart = this.spans.filter(([begin, end]) => end < from || begin > to);
     const joined = this.spans.filter((span) => !apart.includes(span));
@@ -42,6 +66,15 @@ class Part {
     return this.why !== null || !this.gap(0);
   }
 
+  /** Whether `sum` is the number of all hits. */
+  get counted() {
+    return this.whole || this.total !== null;
+  }
+
+  get sum() {
+    return this.whole ? this.hits.length : Math.max(this.hits.length, this.total ?? 0);
+  }
+
   /** The key before which no hit is missing. */
   get sure() {
     if (this.whole) return Infinity;
@@ -55,22 +88,24 @@ export class Hits {
   constructor(order, streams, limits = new Map()) {
     this.order = order;
     this.limits = limits;
+    /** @type {Map<string, Part>} */
     this.parts = new Map();
     this.count = 0;
     this.listed = streams !== null;
     for (const stream of streams ?? []) this.part(stream);
   }
 
-  part({ site, log, name }) {
-    const id = `${site}/${log}`;
-    if (!this.parts.has(id)) {
-      const part = new Part({ site, log, name }, id);
-      const [from, to] = (part.limits = this.limits.get(id) ?? part.limits);
-      if (from) part.cover(0, from);
-      if (to < Infinity) part.cover(to, Infinity);
-      this.parts.set(id, part);
-    }
-    return this.parts.get(id);
+  /** The log *stream*, which is added if it is new. @param {Stream} stream @returns {Part} */
+  part(stream) {
+    const id = `${stream.site}/${stream.log}`;
+    const known = this.parts.get(id);
+    if (known) return known;
+    const part = new Part(stream, id);
+    const [from, to] = (part.limits = this.limits.get(id) ?? part.limits);
+    if (from) part.cover(0, from);
+    if (to < Infinity) part.cover(to, Infinity);
+    this.parts.set(id, part);
+    return part;
   }
 
   /** Adds hits of *part*; those that are known are skipped. */
@@ -106,6 +141,20 @@ export class Hits {
     return this.listed && this.lacking().length === 0;
   }
 
+  get counted() {
+    return this.listed && this.lacking().every(({ counted }) => counted);
+  }
+
+  /** The number of hits, as far as they are known or counted. */
+  get sum() {
+    return [...this.parts.values()].reduce((sum, part) => sum + part.sum, 0);
+  }
+
+  /** The logs that may have grown since they were searched. */
+  growing() {
+    return [...this.parts.values()].filter(({ sealed }) => !sealed);
+  }
+
   /** The logs that were not searched to their ends. */
   lacking() {
     return [...this.parts.values()].filter((part) => !part.whole);
@@ -114,14 +163,15 @@ export class Hits {
   /**
    * The hit after *place* (1), or the one before it (-1), from the last hit on to the first one: `{hit}`, null if there is
    * none; or, while it is unknown, what to search for it: `{lacks, direction, at}`; without `lacks`, all logs.
-   * @param {{of: {site, log}|null, at: number, on: boolean, time?: number}} place *on*: `at` is the last hit
+   * @param {Place} place  @param {number} direction
+   * @returns {{hit: Hit|null}|{hit?: undefined, lacks?: Part[], direction: number, at?: number}}
    */
   beside(place, direction) {
     const own = place.of && this.parts.get(`${place.of.site}/${place.of.log}`);
     return this.order === "time" ? this.later(place, direction, own) : ((own && this.within(own, place, direction)) ?? this.next(own, direction));
   }
 
-  /** As `beside`, in *part* alone; null if no hit is left in it. */
+  /** As `beside`, in *part* alone; null if no hit is left in it. @param {Part} part  @param {{at: number, on?: boolean, head?: number}} place  @param {number} direction */
   within(part, { at, on, head }, direction) {
     const hit = direction > 0 ? part.hits.find(({ offset }) => offset > at || (!on && offset === at)) : part.hits.findLast(({ offset }) => offset < at);
     const [begin, end] = part.span(head ?? at);
@@ -141,7 +191,7 @@ export class Hits {
     return this.within(part, { at: direction > 0 ? 0 : Infinity, on: false }, direction) ?? { hit: null };
   }
 
-  /** As `beside`, by the times of all hits. */
+  /** As `beside`, by the times of all hits. @param {Place} place  @param {number} direction  @param {Part|null|undefined} own */
   later({ at, on, time }, direction, own) {
     const key = own?.hits.find(({ offset }) => on && offset === at)?.key ?? own?.hits.findLast(({ offset }) => offset < at)?.key ?? time ?? -Infinity;
     const after = (hit, part) => (part === own ? hit.offset - at || (on ? 0 : direction) : compared(hit.key, key) || (own ? compared(part.id, own.id) : direction));

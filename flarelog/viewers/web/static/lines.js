@@ -1,3 +1,4 @@
+// @ts-check
 /**
  * The rows that a page holds of a log, or of several merged logs: no DOM, no network.
  *
@@ -18,51 +19,67 @@ export const STDERR = 64;
 export const REST = 128; // the row's line begins above the row
 const BEGINS = 256; // a traceback, a stack or a panic begins in the row, and goes on in rows with TRACE
 
+/**
+ * @typedef {[k: number, offset: number, end: number, text: string, flags: number, time?: number|null, spans?: any[]|null, key?: number|null, line?: number]
+ *   & {left: number, time: number, open?: string}} Row
+ * @typedef {{row: Row, number: number|null, hidden: number, tail: Row|null}} Item of the view
+ */
+
 const LIVE = 3000; // rows that are kept while new ones come at the end
 const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
 const FOLDED = 4; // rows: a shorter traceback is not folded
 
-/** The sort key of a row within its log: a note comes before the line at its offset. */
+/** The sort key of a row within its log: a note comes before the line at its offset. @param {Row} row */
 function order(row) {
   return row[1] * 2 + (row[4] & NOTE ? 0 : 1);
 }
 
+/** The identity of a row. @param {Row} row */
 export function key(row) {
   return row.open ?? (row[4] & NOTE ? `${row[0]}:${row[1]}:${row[3]}` : `${row[0]}:${row[1]}`);
 }
 
-/** The number of lines in *rows*, with the lines that are left out before each. */
+/** The number of lines in *rows*, with the lines that are left out before each. @param {Row[]} rows */
 function lined(rows) {
   return rows.reduce((sum, row) => sum + row.left + (row[4] & NOTE ? 0 : 1), 0);
 }
 
 export class Lines {
-  constructor() {
-    this.opened = new Set(); // keys of the first rows of tracebacks that are unfolded
-    this.level = 0; // flags of which a row must have one; 0: all rows
-    this.merged = false;
-    this.timed = false; // whether the logs are merged by time
-    this.clear();
-  }
+  opened = new Set(); // keys of the first rows of tracebacks that are unfolded
+  level = 0; // flags of which a row must have one; 0: all rows
+  merged = false;
+  timed = false; // whether the logs are merged by time
+  /** @type {Row[]} */
+  rows = [];
+  from = 0; // the bytes that the rows cover, of a single log
+  to = 0;
+  whole = false; // whether only open rows lie behind the rows
+  /** @type {number|null} of the line at `from` */
+  number = null;
+  about = false; // whether `number` is an estimate
+  rest = 0; // lines behind the last row that the level leaves out; `left` of a row counts those before it
+  /** @type {number[]} by k: the order of the last row */
+  last = [];
+  /** @type {number[]} by k: the key of the latest row */
+  times = [];
+  /** @type {Row[][]} by k: the rows at its end that may still change, such as bars */
+  open = [];
+  /** @type {Item[]|null} */
+  viewed = null;
 
   clear() {
-    this.rows = [];
-    this.from = this.to = 0; // the bytes that the rows cover, of a single log
-    this.whole = false; // whether only open rows lie behind the rows
-    this.number = null; // number of the line at `from`
-    this.about = false; // whether `number` is an estimate
-    this.rest = 0; // lines behind the last row that the level leaves out; `left` of a row counts those before it
-    this.last = []; // by k: the order of the last row
-    this.times = []; // by k: the key of the latest row
-    this.open = []; // by k: the rows at its end that may still change, such as bars
+    [this.rows, this.last, this.times, this.open] = [[], [], [], []];
+    this.from = this.to = this.rest = 0;
+    this.whole = this.about = false;
+    this.number = null;
     this.changed();
   }
 
   changed() {
-    this._view = null;
+    this.viewed = null;
   }
 
-  /** Replaces all rows with those of an answer, because the page is at another place. */
+  /** Replaces all rows with those of an answer, because the page is at another place. @param {Row[]} rows  @param {Record<string, any>} answer */
   replace(rows, { from = 0, to = 0, line = null, about = false, open = [], left, keys } = {}) {
     this.clear();
     this.from = from;
@@ -79,7 +96,7 @@ export class Lines {
     for (const [k, rows] of Map.groupBy(open, (row) => row[0])) this.reopen(k, rows);
   }
 
-  /** Puts *rows* of the level before all others. Returns how many are new. */
+  /** Puts *rows* of the level before all others. Returns how many are new. @param {Row[]} rows  @param {Record<string, any>} answer */
   prepend(rows, { from = this.from, line = null, about = false, left = [], keys = [] } = {}) {
     const known = new Set(this.rows.slice(0, 200).map(key));
     for (const [at, row] of rows.entries()) [row.left, row.time] = [left[at] ?? 0, keys[at]];
@@ -96,9 +113,9 @@ export class Lines {
     return fresh.length;
   }
 
-  /** Sets the rows that may still change at the end of log *k*. */
+  /** Sets the rows that may still change at the end of log *k*. @param {number} k  @param {Row[]} rows */
   reopen(k, rows) {
-    this.open[k] = rows.map((row, at) => Object.assign([k, ...row.slice(1)], { open: `open:${k}:${at}` }));
+    this.open[k] = rows.map((row, at) => Object.assign(/** @type {Row} */ ([...row]), { 0: k, open: `open:${k}:${at}` }));
     this.changed();
   }
 
@@ -106,6 +123,7 @@ export class Lines {
    * Appends *rows*; a row that is held already is replaced. Returns how many are new. *left*: lines that are left out before
    * each, and behind the last; the stream leaves out none, and gives no *left*. *keys*: of rows in order; *live*: the rows are
    * not in order yet; *late* takes those whose place is above all rows, and which are not held; without it they are the first.
+   * @param {Row[]} rows  @param {number[]} left  @param {{keys?: (number|null)[], live?: boolean, late?: Row[]|null}} how
    */
   append(rows, left = [], { keys = [], live = false, late = null } = {}) {
     let fresh = 0;
@@ -224,7 +242,8 @@ export class Lines {
    * is its last row, which names the exception.
    */
   view() {
-    if (this._view) return this._view;
+    if (this.viewed) return this.viewed;
+    /** @type {Item[]} */
     const shown = [];
     let number = this.number;
     for (let at = 0; at < this.rows.length; at += 1) {
@@ -251,7 +270,7 @@ export class Lines {
       at -= 1;
     }
     if (!this.level) for (const rows of this.open) for (const row of rows ?? []) shown.push({ row, number: null, hidden: 0, tail: null });
-    this._view = shown;
+    this.viewed = shown;
     return shown;
   }
 
@@ -299,14 +318,14 @@ export class Lines {
 
   /** Unfolds the traceback that contains the row at *offset* of log *k*. */
   unfold(offset, k = 0) {
-    const item = this.view().findLast(({ row, tail }) => row[0] === k && row[1] <= offset && (row[1] === offset || offset < tail?.[2]));
+    const item = this.view().findLast(({ row, tail }) => row[0] === k && row[1] <= offset && (row[1] === offset || offset < (tail?.[2] ?? 0)));
     if (item?.tail) {
       this.opened.add(key(item.row));
       this.changed();
     }
   }
 
-  /** The rows from *first* to *last*, both keys, with folded rows. */
+  /** The rows from *first* to *last*, both keys, with folded rows. @param {string} first  @param {string} last */
   between(first, last) {
     const keys = this.rows.map(key);
     const [from, to] = [keys.indexOf(first), keys.indexOf(last)];
@@ -314,7 +333,7 @@ export class Lines {
   }
 }
 
-/** Whether one process wrote *row* and *other*: false for two logs, and for two streams of a container. */
+/** Whether one process wrote *row* and *other*: false for two logs, and for two streams of a container. @param {Row} row  @param {Row} other */
 function sameWriter(row, other) {
   return row[0] === other[0] && (row[4] & STDERR) === (other[4] & STDERR);
 }

@@ -15,9 +15,9 @@ import { Endless } from "./matching.js";
 import "./minimap.js";
 import { link } from "./permalink.js";
 import { chip } from "./range.js";
-import { nextError, searchOf } from "./search.js";
+import { searchOf } from "./searchbar.js";
 import { set, setting } from "./settings.js";
-import { Merged, OneLog } from "./source.js";
+import { Merged, OneLog, nextError } from "./source.js";
 import { archive } from "./taking.js";
 import { bytes, called, clock, count, several, zone } from "./words.js";
 
@@ -88,10 +88,7 @@ export class LogPage extends Choosing {
     this.list = h("log-list", { id, role: "log", "aria-live": "off", "aria-label": `Lines of ${name ?? this.run}` });
     this.map = h("mini-map", { "aria-controls": id, "aria-label": "Place in the log", hidden: !this.stream });
     this.search = side ? side.search : searchOf(this.run);
-    if (!side) {
-      this.search.hidden = this.search.state === "off";
-      this.search.begin(this.run, this.stream, this.stream ? null : []);
-    }
+    if (!side) this.search.begin(this.run, this.stream, this.stream ? null : []);
     this.following = button("Follow", "Keep the end on the screen (f)", () => this.follow(), { "aria-pressed": "false", class: "follow" });
     this.level = levels("", () => this.filter());
     this.news = button("", "Go to the end (G)", () => this.end(), { class: "news", hidden: true });

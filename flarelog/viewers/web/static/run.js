@@ -12,7 +12,7 @@ import { Lanes } from "./lanes.js";
 import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { meter } from "./paint.js";
-import { searchOf } from "./search.js";
+import { searchOf } from "./searchbar.js";
 import { again, past, shows, silence, trouble } from "./runs.js";
 import { archive, report } from "./taking.js";
 import { bytes, called, count, moment, several, skew, zone } from "./words.js";
@@ -67,7 +67,6 @@ export class RunPage extends HTMLElement {
     const names = ["Site", "Standing", "Last line", "Bytes", "Bytes/s", "Clock", "Missing"];
     const base = path(this.run);
     this.search = searchOf(this.run);
-    this.search.hidden = this.search.state === "off";
     this.search.begin(this.run, null, null);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),

@@ -10,7 +10,7 @@ import { goTo } from "./goto.js";
 import { help, listen } from "./keys.js";
 import { LogPage, levels } from "./log.js";
 import { chip, within } from "./range.js";
-import { searchOf } from "./search.js";
+import { searchOf } from "./searchbar.js";
 import { set, setting } from "./settings.js";
 import { Tail } from "./tail.js";
 import { called } from "./words.js";
@@ -31,7 +31,6 @@ export class SidePage extends HTMLElement {
     const { signal } = this.gone;
     this.live = new Shared();
     this.search = searchOf(run);
-    this.search.hidden = this.search.state === "off";
     this.search.begin(run, null, streams);
     this.pages = streams.map((stream) => new LogPage().begin({ run, stream: { run, ...stream }, hash: "", time: this.time, range: this.range, side: this }));
     [this.leader] = this.pages;

@@ -1,10 +1,13 @@
+// @ts-check
 /** The source of a list's rows: one log, whose places are bytes, or several logs in one order, whose places are cursors. */
 
 import { ask, query } from "./api.js";
-import { NOTE } from "./lines.js";
+import { NOTE, STDERR, TRACE } from "./lines.js";
 
 const PAGE = 400; // rows in a request
 const MOST = 64; // logs in a merge
+const FEW = 4; // rows in the first request for an error: most errors are near, and each row may be far
+const MOST_ROWS = 1000;
 const AROUND = 80; // rows before and behind a requested place: they arrive soon, and scrolling loads more
 
 /** The sort key of a row within its log, as places of merged logs have it. */
@@ -154,7 +157,7 @@ export class Merged {
     this.range = range ?? null;
     this.level = null;
     this.streams = [];
-    this.before = this.after = []; // by k: where each log continues, either way: twice an offset, and one more behind the notes there
+    this.before = this.after = /** @type {number[]} */ ([]); // by k: where each log continues, either way: twice an offset, and one more behind the notes there
     this.first = this.last = false; // whether no log continues, either way
     this.limits = null; // by k: the places of the range's begin, and of its end
     this.ended = []; // by k: whether the log had ended, and the note of its end lies before `after`
@@ -187,8 +190,9 @@ export class Merged {
     this.sealed = mine.every(({ sealed }) => sealed);
     this.lengths = new Map(mine.map(({ site, log, committed }) => [`${site}/${log}`, committed]));
     if (named || this.wanted.rank !== undefined) return;
-    this.wanted = { ...this.wanted, streams: all.slice(0, MOST).map(({ site, log }) => ({ site, log })) };
-    this.left = all.length - this.wanted.streams.length;
+    const streams = all.slice(0, MOST).map(({ site, log }) => ({ site, log }));
+    this.wanted = { ...this.wanted, streams };
+    this.left = all.length - streams.length;
   }
 
   /** Where an old list or place names logs that are gone, the run is listed again: other logs may have their names. */
@@ -313,5 +317,25 @@ export class Merged {
 
   share() {
     return null;
+  }
+}
+
+/**
+ * The next row of a log with an error, from *offset* on, that does not continue a traceback; null if there is none.
+ * *begin*: of the traceback that contains *offset*, if one does: its first row tells which rows continue it.
+ */
+export async function nextError(stream, begin, offset, signal) {
+  for (let at = begin, most = FEW; ; ) {
+    const answer = await ask("/api/window", { stream, at, rows: most, level: "error" }, { signal });
+    const rows = answer.rows.filter((row) => !(row[4] & NOTE));
+    const found = rows.find((row) => row[1] >= offset && !(row[4] & TRACE));
+    if (found) return found;
+    if (answer.to <= at || answer.to >= answer.committed) return null;
+    if (answer.rows.length >= most && most < MOST_ROWS) most = Math.min(MOST_ROWS, most * 8);
+    else {
+      const stream = rows.at(-1)?.[4] & STDERR;
+      const head = rows.findLast((row) => !(row[4] & TRACE) && (row[4] & STDERR) === stream)?.[1]; // its traceback may continue
+      at = head > at ? head : answer.to;
+    }
   }
 }

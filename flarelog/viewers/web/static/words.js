@@ -1,3 +1,4 @@
+// @ts-check
 /** Formats numbers, sizes and times for people. The caller gives the time, and the visitor chooses the zone. */
 
 import { setting } from "./settings.js";
@@ -15,7 +16,7 @@ export function several(number, one, more = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : more}`;
 }
 
-/** The name of a log for people, that of its file. *log* is its name in the store; the server adds *name* where that differs. */
+/** The name of a log for people, that of its file. *log* is its name in the store; the server adds *name* where that differs. @param {{log: string, name?: string}} log */
 export function called({ log, name }) {
   try {
     return name ?? decodeURIComponent(log).replace(/\p{C}/gu, "\ufffd");

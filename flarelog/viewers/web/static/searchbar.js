@@ -1,0 +1,235 @@
+/** The bar of a search: its field, its choices, what it found in words, and the list of its hits. */
+
+import { fragment, parsed, put } from "./address.js";
+import { path } from "./api.js";
+import { frame, h, say } from "./dom.js";
+import { painted } from "./paint.js";
+import { Search } from "./search.js";
+import { called, clock, count } from "./words.js";
+
+const LISTED = 200; // hits that are listed at first
+const LIVE = 2000; // ms between two looks for new hits while nothing but hits is shown
+
+let kept = null;
+
+/** The search that continues over the pages of *run*, or a new one. */
+export function searchOf(run) {
+  const found = kept?.run === run && kept.search.state !== "off" ? kept : document.createElement("search-bar");
+  if (found !== kept) kept?.search.turn("closed");
+  kept = found;
+  return found;
+}
+
+export class SearchBar extends HTMLElement {
+  most = LISTED;
+
+  /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page  @param {object[]|null} streams of a merged page */
+  begin(run, stream, streams) {
+    this.search ??= new Search(run, { say: (text) => say(this.said, text), found: () => this.found(), none: () => this.lists(true), show: (hit) => this.show(hit) });
+    const { search } = this;
+    const moved = this.find?.scope === "log" && !(stream && search.here(stream));
+    Object.assign(this, { run, streams });
+    Object.assign(search, { stream, level: "", limits: new Map() });
+    if (moved || !stream) search.place = { of: null, at: 0, on: false };
+    this.build();
+    this.hidden = search.state === "off";
+    this.own.hidden = !stream && !streams;
+    say(this.own, stream ? "this log" : "these logs");
+    if (this.own.hidden && this.scope.value === "log") this.scope.value = "time";
+    if (moved) this.ask(false);
+    search.tell();
+    this.keep();
+  }
+
+  connectedCallback() {
+    this.timer = setInterval(() => this.only.checked && !document.hidden && this.search.refresh(), LIVE);
+  }
+
+  disconnectedCallback() {
+    clearInterval(this.timer);
+  }
+
+  get find() {
+    return this.search?.find ?? null;
+  }
+
+  get matcher() {
+    return this.search.matcher;
+  }
+
+  get hits() {
+    return this.search.hits;
+  }
+
+  get limits() {
+    return this.search.limits;
+  }
+
+  /** Searches for what an address names, unless it is searched for already. *goes*: whether to go to the first hit. */
+  recall(find, goes) {
+    if (!find || JSON.stringify(find) === JSON.stringify(this.find)) return;
+    this.input.value = find.text;
+    this.regex.checked = find.regex;
+    this.ignore.checked = !find.exact;
+    this.only.checked = find.only;
+    this.scope.value = ["run", "time"].includes(find.scope) ? find.scope : this.own.hidden ? "time" : "log";
+    this.hidden = false;
+    this.showOnly();
+    this.ask(goes);
+  }
+
+  /** Puts the search into the address, or takes it out. */
+  keep() {
+    if (this.isConnected || this.search.state !== "off") put(parsed(location.hash).bytes, this.find);
+  }
+
+  /** The page shows rows of *level* alone: searches again, and keeps the page's place. */
+  leveled(level) {
+    this.search.level = level;
+    if (this.search.state !== "off") this.ask(false);
+  }
+
+  build() {
+    if (this.form) return;
+    this.input = h("input", { type: "search", name: "pattern", "aria-label": "Search", placeholder: "Search", autocomplete: "off", autocapitalize: "off", spellcheck: "false", enterkeyhint: "search", maxlength: "1000" });
+    this.regex = h("input", { type: "checkbox" });
+    this.ignore = h("input", { type: "checkbox", checked: true });
+    this.only = h("input", { type: "checkbox", on: { change: () => this.showOnly(true) } });
+    this.own = h("option", { value: "log" });
+    this.scope = h("select", { "aria-label": "Where to search" }, this.own, h("option", { value: "run" }, "the whole run"), h("option", { value: "time" }, "the whole run by time"));
+    this.said = h("output", { class: "found", "aria-live": "polite" });
+    this.list = h("ol", { class: "hits", hidden: true, "aria-label": "Lines found" });
+    const button = (text, title, act) => h("button", { type: "button", title, "aria-label": title, on: { click: act } }, text);
+    this.form = h(
+      "form",
+      { role: "search", on: { submit: (event) => this.submitted(event) } },
+      this.input,
+      h("label", { title: "The pattern is a regular expression" }, this.regex, "regex"),
+      h("label", { title: "Capital and small letters are alike" }, this.ignore, "ignore case"),
+      this.scope,
+      button("\u2191", "Previous hit (N)", () => this.step(-1)),
+      button("\u2193", "Next hit (n)", () => this.step(1)),
+      button("List", "List the hits", () => this.lists(this.list.hidden)),
+      h("label", { title: "Leave all other lines out" }, this.only, "only hits"),
+      this.said,
+      button("\u2715", "Close the search (Escape)", () => this.close()),
+    );
+    this.append(this.form, this.list);
+    this.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      this.close();
+    });
+  }
+
+  lists(shown) {
+    this.list.hidden = !shown;
+    this.draw();
+  }
+
+  /** Shows nothing but hits, or all lines: then at the hit that was shown. */
+  showOnly(goes = false) {
+    const { search, only } = this;
+    this.classList.toggle("only", only.checked);
+    if (search.find) search.find = { ...search.find, only: only.checked };
+    if (only.checked) this.lists(true);
+    else if (goes && search.shown) this.dispatchEvent(new CustomEvent("go", { detail: search.shown }));
+    this.keep();
+  }
+
+  open() {
+    this.hidden = false;
+    this.input.focus();
+    this.input.select();
+  }
+
+  close() {
+    this.search.ask({ ...this.typed(), text: "" }, [], false);
+    this.hidden = true;
+    this.only.checked = false;
+    this.showOnly();
+    say(this.said, "");
+    this.lists(false);
+    this.dispatchEvent(new CustomEvent("closed"));
+  }
+
+  submitted(event) {
+    event.preventDefault();
+    if (this.find && this.search.hits.count && JSON.stringify(this.typed()) === JSON.stringify(this.find)) return this.step(1);
+    this.ask(true);
+  }
+
+  typed() {
+    return { text: this.input.value, regex: this.regex.checked, exact: !this.ignore.checked, scope: this.scope.value, only: this.only.checked };
+  }
+
+  /** *goes*: whether to go to the first hit, if the log on the page has one. */
+  ask(goes) {
+    const { search } = this;
+    const find = this.typed();
+    this.most = LISTED;
+    say(this.said, "");
+    try {
+      search.ask(find, find.scope !== "log" ? null : search.stream ? [search.stream] : this.streams, goes);
+    } catch (error) {
+      say(this.said, error.message);
+    }
+    this.lists(find.only || (!search.stream && Boolean(find.text)));
+    this.keep();
+    this.dispatchEvent(new CustomEvent("found"));
+    if (!goes || !this.find) return;
+    this.input.blur();
+    this.dispatchEvent(new CustomEvent("asked"));
+  }
+
+  step(direction) {
+    this.search.step(direction);
+  }
+
+  found() {
+    this.draw();
+    this.dispatchEvent(new CustomEvent("found"));
+  }
+
+  /** Draws the list with the next frame, once. */
+  async draw() {
+    if (this.drawing || this.list.hidden) return;
+    this.drawing = true;
+    await frame();
+    this.drawing = false;
+    const { all } = this.search.hits;
+    const more = all.length > this.most && h("li", {}, h("button", { type: "button", on: { click: () => ((this.most *= 5), this.draw()) } }, `List ${count(Math.min(all.length - this.most, 4 * this.most))} more`));
+    this.list.replaceChildren(...all.slice(0, this.most).map((hit) => this.listed(hit)), ...(more ? [more] : []));
+    this.list.querySelector(".here")?.scrollIntoView({ block: "nearest" });
+  }
+
+  listed(hit) {
+    const end = Math.max(hit.end, hit.offset + 1);
+    return h(
+      "li",
+      { class: hit === this.search.shown && "here" },
+      h("a", { href: `${path(this.run, hit.site, hit.log)}${fragment([hit.offset, end], this.find && { ...this.find, only: false })}`, on: { click: () => this.context() } },
+        h("span", { class: "when" }, Number.isFinite(hit.key) ? clock(hit.key, true) : ""), h("span", { class: "where" }, `${hit.site}/${called(hit)}`), h("span", { class: "what" }, ...painted(hit.text, null, 300))),
+    );
+  }
+
+  /** A hit of the list is opened among its neighbours. */
+  context() {
+    this.only.checked = false;
+    this.showOnly();
+  }
+
+  async show(hit) {
+    if (this.only.checked) this.most = Math.max(this.most, this.search.hits.all.indexOf(hit) + 1);
+    else this.dispatchEvent(new CustomEvent("go", { detail: hit }));
+    await this.draw();
+    if (this.only.checked) this.search.turn("seen");
+  }
+
+  /** Called when the page shows *place*. */
+  reached(place) {
+    if (!this.only.checked) this.search.reached(place);
+  }
+}
+
+customElements.define("search-bar", SearchBar);
