@@ -311,10 +311,9 @@ class Search:
             if not self._is_over() and not self._query.matches(text):
                 self._cut += text.endswith(MARK)
                 continue
-            if not self._counts:
-                self._capped = self._capped or self._hits == self._limit
-                if self._is_over():
-                    return hits, line.offset
-                self._hits = min(self._hits + 1, self._limit)
+            self._capped = self._capped or (self._hits == self._limit and not self._counts)
+            if self._is_over():
+                return hits, line.offset
+            self._hits = min(self._hits + 1, self._limit)
             hits.append(line)
         return hits, None

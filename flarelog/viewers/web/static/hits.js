@@ -173,7 +173,7 @@ export class Hits {
 
   /** As `beside`, in *part* alone; null if no hit is left in it. @param {Part} part  @param {{at: number, on?: boolean, head?: number}} place  @param {number} direction */
   within(part, { at, on, head }, direction) {
-    const hit = direction > 0 ? part.hits.find(({ offset }) => offset > at || (!on && offset === at)) : part.hits.findLast(({ offset }) => offset < at);
+    const hit = direction > 0 ? part.hits[before(part.hits, on ? at + 1 : at)] : part.hits[before(part.hits, at) - 1];
     const [begin, end] = part.span(head ?? at);
     const certain = part.why !== null || (direction > 0 ? (hit ? end >= hit.offset : end === Infinity) : begin <= (hit?.offset ?? 0));
     return certain ? hit && { hit } : { lacks: [part], direction, at: direction > 0 ? end : begin };
@@ -209,4 +209,15 @@ export class Hits {
 /** The order of two keys, which may be infinite, or of two texts. */
 function compared(one, other) {
   return one === other ? 0 : one < other ? -1 : 1;
+}
+
+/** The number of *hits* before *offset*. @param {Hit[]} hits  @param {number} offset */
+function before(hits, offset) {
+  let [low, high] = [0, hits.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (hits[middle].offset < offset) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

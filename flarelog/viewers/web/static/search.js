@@ -31,22 +31,22 @@ const AGAIN = 1000; // ms before a request that got no answer is repeated
  * By machine, state and event: the next state, and the method that is called then with what the event brings. What is absent
  * changes nothing. The steps that wait for hits (walk) follow the events of the requests (state).
  */
-const SEEK = ["seeking", "seek"];
+const SEEK = ["seeking", "soon"];
 const NEXT = {
   state: {
     any: { closed: ["off", "end"] },
-    off: { asked: ["looking", "gather"], lacks: ["off", "forget"] },
+    off: { asked: ["looking", "gather"], lacks: ["off", "rest"] },
     looking: { whole: ["known", "tell"], enough: ["partly", "tell"], uncounted: ["counting", "count"], lost: ["waiting", "wait"], refused: ["refused", "refuse"] },
     waiting: { again: ["looking", "repeat"] }, // for the server
     counting: { lacks: ["looking", "fill"], enough: ["partly", "tell"], uncounted: ["partly", "tell"], lost: ["waiting", "wait"], refused: ["partly", "tell"] },
     partly: { lacks: ["looking", "fill"] },
     known: { stale: ["looking", "renew"] },
-    refused: { lacks: ["refused", "forget"] },
+    refused: { lacks: ["refused", "rest"] },
   },
   walk: {
     any: { closed: ["resting", "forget"] },
     resting: { asked: SEEK, pressed: SEEK },
-    seeking: { pressed: SEEK, came: SEEK, whole: SEEK, enough: SEEK, uncounted: SEEK, hit: ["showing", "show"], none: ["resting", "forget"], refused: ["resting", "forget"] },
+    seeking: { now: ["seeking", "seek"], pressed: SEEK, came: SEEK, whole: SEEK, enough: SEEK, uncounted: SEEK, hit: ["showing", "show"], none: ["resting", "forget"], refused: ["resting", "forget"] },
     showing: { seen: SEEK },
   },
 };
@@ -310,6 +310,11 @@ export class Search {
     this.turn("pressed");
   }
 
+  /** Presses that come together, as when the page arrives at a place, are one walk. */
+  soon() {
+    queueMicrotask(() => this.turn("now"));
+  }
+
   /** Goes on by as many hits as were pressed. Hits of the log on the page that are only passed are not shown. */
   seek() {
     clearTimeout(this.late);
@@ -349,6 +354,10 @@ export class Search {
     }
     this.place = place;
     this.turn("seen");
+  }
+
+  rest() {
+    this.turn("none");
   }
 
   forget() {

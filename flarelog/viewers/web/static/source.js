@@ -151,7 +151,7 @@ export class OneLog {
 }
 
 export class Merged {
-  /** @param {{run: string, streams?: {site: string, log: string}[], site?: string, rank?: number, order: string}} wanted */
+  /** @param {{run: string, streams?: {site: string, log: string}[], site?: string, rank?: number, order: string, range?: any}} wanted */
   constructor({ range, ...wanted }) {
     this.wanted = this.asked = wanted;
     this.range = range ?? null;
@@ -159,7 +159,7 @@ export class Merged {
     this.streams = [];
     this.before = this.after = /** @type {number[]} */ ([]); // by k: where each log continues, either way: twice an offset, and one more behind the notes there
     this.first = this.last = false; // whether no log continues, either way
-    this.limits = null; // by k: the places of the range's begin, and of its end
+    this.limits = /** @type {any} */ (null); // by k: the places of the range's begin, and of its end
     this.ended = []; // by k: whether the log had ended, and the note of its end lies before `after`
     this.sealed = false;
     this.lengths = new Map(); // by SITE/LOG
