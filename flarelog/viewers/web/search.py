@@ -31,6 +31,7 @@ from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import named
+from flarelog.viewers.web.counting import Tally
 from flarelog.viewers.web.hub import Slices
 from flarelog.viewers.web.when import When
 
@@ -51,12 +52,16 @@ Matches = Callable[[str], bool]
 
 @frozen
 class Query:
-    """A query. *exact*: all lines that are sent match; otherwise the browser must match them."""
+    """A query. *exact*: all lines that are sent match; otherwise the browser must match them. *text*: what exactly the
+    matching lines contain, in lower case with *ignore*; None: that is not known.
+    """
 
     matches: Matches
     keep: Sieve | None
     level: Level | None = None
     exact: bool = True
+    text: str | None = None
+    ignore: bool = False
 
     @classmethod
     def of(cls, literals: Sequence[str], regex: str, *, ignore: bool, level: Level | None) -> Query:
@@ -73,7 +78,9 @@ class Query:
             seen = text.lower() if ignore else text
             return not wanted or any(one in seen for one in wanted)
 
-        return cls(matches, _sieve(wanted, ignore=ignore) if level is None else None, level)
+        text = wanted[0] if len(wanted) == 1 and level is None else None
+        keep = _sieve(wanted, ignore=ignore) if level is None else None
+        return cls(matches, keep, level, text=text, ignore=ignore)
 
     @classmethod
     def _of_regex(cls, regex: str, *, ignore: bool, level: Level | None) -> Query:
@@ -191,6 +198,7 @@ class Search:
         # By number of the stream: the offset from which on the search continues; absent once that is its end. Of the
         # last hits: where the search began.
         self._rest = {k: starts.get(info.stream, start) for k, info in enumerate(infos)}
+        self._begins = dict(self._rest)
 
     async def said(self) -> AsyncGenerator[bytes, None]:
         streams = [named(info.stream) | {"sealed": info.sealed} for info in self._infos]
@@ -226,11 +234,15 @@ class Search:
 
     async def _look(self, k: int, info: StreamInfo) -> None:
         flat = await self._plain(self._origin, info)
-        keep = self._query.keep if flat else None
+        # A sieve works line by line: where many lines match, counting in all bytes takes a tenth of that.
+        keep = self._query.keep if flat and not (self._counts and self._query.text is not None) else None
         view, start = View(Choice(level=self._query.level), Renderer, notes=False), self._rest[k]
         flow, slices, told = Flow(info.stream, view, start, over=True, plain=flat), Slices(), time.monotonic()
         when = When(self._origin, info, self._stamps, plain=flat is True)
         times = _Times(when, when.stamps(), self._clocks.ahead(info.stream))
+        tally = (
+            Tally(self._query.matches, self._query.text, ignore=self._query.ignore) if self._counts and flat else None
+        )
         end = info.committed if self._stop is None else min(self._stop, info.committed)
         if end <= start:
             del self._rest[k]
@@ -243,34 +255,47 @@ class Search:
             async for number, what in pieces:
                 if not isinstance(what, Buffer):
                     continue
-                data, at = bytes(what), 0
-                while at < max(1, len(data)):  # an empty piece tells the progress
-                    began, size = time.perf_counter(), slices.size
-                    items = flow.feed(number + at, data[at : at + size], 0.0)
-                    items += flow.settle(1.0) if keep is not None else []
-                    hits, rest = self._chosen(self._whole(k, start, items))
-                    await self._give(k, times, hits)
-                    slices.took(time.perf_counter() - began)
-                    at += size
-                    await asyncio.sleep(0)
-                    if self._last is None:
-                        self._rest[k] = max(self._rest[k], flow.place if rest is None else rest)
-                    if self._is_over():
-                        if self._query.level is not None and times.head > start:
-                            self._rest[k] = min(self._rest[k], times.head)  # lines of a traceback have its level
+                data = bytes(what)
+                for at, part in [(number, data)] if tally is None else tally.left(number, data):
+                    if await self._drawn(k, flow, times, slices, at, part, settles=keep is not None):
                         return
+                await asyncio.sleep(0)
                 if time.monotonic() - told > TELL_EVERY:
                     told = time.monotonic()
                     await self._queue.put(f'{{"progress":[{k},{number + len(data) - start},{end - start}]}}\n')
-        hits, rest = self._chosen(self._whole(k, start, flow.close(0.0)))
+        last = [] if tally is None else flow.feed(*tally.close(), 0.0)
+        hits, rest = self._chosen(self._whole(k, start, last + flow.close(0.0)))
         await self._give(k, times, hits)
         if rest is not None:
             self._rest[k] = max(self._rest[k], rest)
         elif self._last is None:
             del self._rest[k]
         if self._counts:
+            self._counted[k] += tally.hits if tally is not None else 0
             await self._queue.put(f'{{"counted":[{k},{self._counted[k]}]}}\n')
         await self._queue.put(f'{{"progress":[{k},{end - start},{end - start}]}}\n')
+
+    async def _drawn(
+        self, k: int, flow: Flow, times: _Times, slices: Slices, number: int, data: bytes, *, settles: bool
+    ) -> bool:
+        """Search *data*, at *number* of stream *k*; returns whether the search is over."""
+        start, at = self._begins[k], 0
+        while at < max(1, len(data)):  # an empty piece tells the progress
+            began, size = time.perf_counter(), slices.size
+            items = flow.feed(number + at, data[at : at + size], 0.0)
+            items += flow.settle(1.0) if settles else []
+            hits, rest = self._chosen(self._whole(k, start, items))
+            await self._give(k, times, hits)
+            slices.took(time.perf_counter() - began)
+            at += size
+            await asyncio.sleep(0)
+            if self._last is None:
+                self._rest[k] = max(self._rest[k], flow.place if rest is None else rest)
+            if self._is_over():
+                if self._query.level is not None and times.head > start:
+                    self._rest[k] = min(self._rest[k], times.head)  # lines of a traceback have their level
+                return True
+        return False
 
     def _whole(self, k: int, start: int, items: list[Line | None]) -> list[Line | None]:
         """*items* of stream *k* without the rest of a line that begins before *start*."""
