@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
@@ -124,10 +123,16 @@ def test_everything_is_reached_by_tab(tab: Tab) -> None:
     assert "Lines of berlin/train.log" in reached
 
 
-@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.soak), "dark"])
-def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web], theme: Literal["light", "dark"]) -> None:
+def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web]) -> None:
     axe = Axe()
-    with tab_of(browser, stored[1], color_scheme=theme, reduced_motion="reduce") as tab:
+
+    def judged(page: Page, what: str) -> None:
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            found = axe.run(page).response["violations"]
+            assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found] == [], (what, theme)
+
+    with tab_of(browser, stored[1]) as tab:
         for path in PAGES:
             page = tab.open(path)
             expect(page.locator("log-list .row, .body .line").first).to_be_visible()
@@ -138,12 +143,22 @@ def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web], theme: L
             if path == "/run/run-1":
                 page.locator("run-machines").get_by_text("Machines").click()
                 expect(page.locator("run-machines table").first).to_be_visible()
-            found = axe.run(page).response["violations"]
-            assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found] == [], path
-        tab.page.goto(tab.web.url(BERLIN))
-        expect(tab.page.locator("log-list .row").first).to_be_visible()
-        tab.page.keyboard.press("?")
-        assert [one["id"] for one in axe.run(tab.page).response["violations"]] == []
+            judged(page, path)
+        page = tab.show(BERLIN)
+        for key in ("?", ":", "c"):
+            page.keyboard.press(key)
+            expect(page.get_by_role("dialog")).to_be_visible()
+            judged(page, key)
+            page.keyboard.press("Escape")
+            expect(page.get_by_role("dialog")).to_have_count(0)
+        page.goto(tab.web.url(f"{BERLIN}#find=0012&only=1"))
+        expect(page.locator(".hits a").first).to_be_visible()
+        judged(page, "only hits")
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(stored[1].url("/"))
+        expect(page.get_by_role("button", name="Log in")).to_be_visible()
+        judged(page, "the login")
 
 
 @pytest.mark.soak
