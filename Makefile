@@ -79,7 +79,8 @@ bench-page: .venv/developing
 bench-profile: .venv/developing
 	$(BIN)/python -m bench.profile --write
 
-# What README and docs/web.md show of a terminal and of the page, taken of real processes; the page needs chromium.
+# What README and docs/web.md show of a terminal and of the page, taken of real processes; the page needs chromium. All
+# pages at three widths and in both themes are in build/pictures.
 picture: .venv/developing
 	$(BIN)/python -m docs.picture
 	$(BIN)/python -m docs.report_picture

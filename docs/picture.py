@@ -1,5 +1,7 @@
 """Make the pictures in README and docs/web.md: ``make picture`` writes ``docs/follow.svg`` and pictures of the page.
 
+Pages at all widths and in both themes are for those who change the page: they are in ``build/pictures``, outside git.
+
 The events are real: a receiver and five sidecars run, this program writes into their logs, renames one, truncates
 another while the receiver is down, and ``flarelog follow`` runs in a pseudo-terminal. The final screen of a terminal
 emulator is drawn, character by character, in its colours.
@@ -44,6 +46,8 @@ LOGS = (
 )
 PICTURE = Path(__file__).with_name("follow.svg")
 PICTURES = Path(__file__).with_name("pictures")
+LOOKS = PICTURES.parent.parent / "build" / "pictures"
+WIDTHS = {1400: 900, 900: 900, 390: 780}  # in pixels, with the heights
 WIDE, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 720}
 
 COLOURS = {
@@ -221,7 +225,30 @@ def take_page(receiver: str, work: Path) -> None:
                 page.locator(wait).first.wait_for()
                 page.wait_for_timeout(1500)  # until bars and lanes have some seconds
                 page.screenshot(path=PICTURES / f"{name}.png")
+            take_looks(browser, address)
             browser.close()
+
+
+def take_looks(browser: Browser, address: str) -> None:
+    """Write a picture of each page at each width and in each theme into LOOKS."""
+    LOOKS.mkdir(parents=True, exist_ok=True)
+    page = logged_in(browser, address, {"reduced_motion": "reduce"})
+    for name, place, wait in (
+        ("runs", "/", ".body .line"),
+        ("run", f"/run/{RUN}", "run-page .first .what"),
+        ("log", f"/run/{RUN}/kyoto/rank-1.log", ".row"),
+        ("merged", f"/run/{RUN}?merged=time", ".row"),
+        ("search", f"/run/{RUN}#find=round&in=time", ".hits a"),
+    ):
+        for width, height in WIDTHS.items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(f"http://{address}{place}")
+            page.locator(wait).first.wait_for()
+            page.wait_for_timeout(1500)
+            for theme in ("light", "dark"):
+                page.emulate_media(color_scheme=theme)
+                page.wait_for_timeout(100)  # until the lanes have the theme's colours
+                page.screenshot(path=LOOKS / f"{name}-{width}-{theme}.png")
 
 
 def logged_in(browser: Browser, address: str, look: dict[str, Any]) -> Page:
