@@ -33,6 +33,7 @@ from flarelog.repeats import without_copies
 from flarelog.text import several
 from flarelog.values import frozen
 from flarelog.viewers import health
+from flarelog.viewers.marks import worst_first
 from flarelog.viewers.standings import (
     Leads,
     Troubles,
@@ -43,7 +44,6 @@ from flarelog.viewers.standings import (
     summary,
     trouble_lines,
     trouble_of,
-    worst_first,
 )
 
 if TYPE_CHECKING:  # reading a store needs no gRPC
@@ -187,7 +187,7 @@ class _Asked:
         head = f"{shown(self.run)} {state}: {head}" if state else head
         return [
             head,
-            *fitting(self._table(found, troubles or {}), self.columns),
+            *fitting(self._table(found, troubles or {}, earliest), self.columns),
             *reason_lines(found, self.quiet_after, leads),
             *exit_lines(found),
             *trouble_lines(self.run, troubles or {}, earliest, self.place),
@@ -202,11 +202,12 @@ class _Asked:
         shown = narrowed(rows, [name for name in _LEAST_HEALTH if name in rows[0]], self.columns)
         return ["", *aligned(shown, range(len(shown[0]) - 1, len(shown[0])))]
 
-    def _table(self, found: list[StreamInfo], troubles: Troubles) -> list[tuple[str, ...]]:
+    def _table(self, found: list[StreamInfo], troubles: Troubles, earliest: Finding | None) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
         if troubled := any(each.is_root for those in troubles.values() for each in those):
             rows[0] = (*rows[0], FINDINGS)
-        for info in worst_first(found, self.quiet_after) if self.run else found:
+        every = [each for those in troubles.values() for each in those]
+        for info in worst_first(found, self.quiet_after, every, earliest) if self.run else found:
             state, behind = info.state or State(), lag(info)
             known = state.linked is not None and not info.sealed
             rows.append(

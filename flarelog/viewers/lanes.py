@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
 
 class Sign(NamedTuple):
     at: int
-    what: str  # gap (also an unseen end), rotation, receipt, exit, begun; closed: without a receipt
+    what: str  # gap (also an unseen end), rotation, receipt, failed, exit (a good one), begun; closed: no receipt
     text: str
     log: str  # the first of several logs
     offset: int
@@ -181,7 +181,7 @@ class _Site:
             self._signs.append(self._ended(mark, one))
         elif isinstance(mark, Exit) and mark.process not in self._exits:
             self._exits.add(mark.process)
-            self._signs.append(Sign(one.at, "exit", mark.sentence, one.log, mark.offset))
+            self._signs.append(Sign(one.at, "exit" if mark.well else "failed", mark.sentence, one.log, mark.offset))
 
     def _ended(self, mark: Ended, one: Moment) -> Sign:
         if mark.reason in SEEN:

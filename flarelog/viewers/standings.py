@@ -155,18 +155,10 @@ def of_site(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> Si
     return SiteStanding(worst, _age(worst, phases), why, count, total, words, "; ".join(lasting))
 
 
-def worst_first(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> list[StreamInfo]:
-    """The logs of a run, those of the sites in trouble first, the worst at the top; otherwise in the given order."""
-    sites: dict[str, list[StreamInfo]] = {}
-    for info in infos:
-        sites.setdefault(info.stream.site, []).append(info)
-    standings = {site: _worst(those, quiet_after, marked)[0] for site, those in sites.items()}
-    places = {site: _ORDER[stands] for site, stands in standings.items() if stands not in CALM}
-    return sorted(infos, key=lambda info: places.get(info.stream.site, len(Stands)))
-
-
-def _worst(
-    infos: Iterable[StreamInfo], quiet_after: float, marked: Callable[[StreamInfo], frozenset[Stands]]
+def worst_of(
+    infos: Iterable[StreamInfo],
+    quiet_after: float = QUIET_AFTER,
+    marked: Callable[[StreamInfo], frozenset[Stands]] = marked,
 ) -> tuple[Stands, float | None]:
     """The worst standing of the logs of a site, and its age in seconds."""
     phases = _phases(infos, quiet_after)
@@ -208,7 +200,7 @@ def summary(
         found.setdefault(info.stream.site, []).append(info)
     counts, ages = Counter[Stands](), dict[Stands, float | None]()
     for those in found.values():
-        worst, age = _worst(those, quiet_after, marked)
+        worst, age = worst_of(those, quiet_after, marked)
         counts[worst] += 1
         ages[worst] = None if worst in _LASTING else age
     parts = [

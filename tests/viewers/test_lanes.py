@@ -179,7 +179,7 @@ def test_signs_are_what_is_marked_and_each_command_ended_once() -> None:
         ("gap", "12,288 bytes lost: rotated away", "log.txt"),
         ("gap", "bytes lost: overwritten", "log.txt"),
         ("rotation", "its file was rotated", "log.txt"),
-        ("exit", end.sentence, "log.txt"),
+        ("failed", end.sentence, "log.txt"),
         ("closed", "ended without a receipt", "b.log"),
         ("receipt", "receipt, 5 bytes", "log.txt"),
     ]

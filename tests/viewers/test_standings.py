@@ -9,8 +9,9 @@ from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Activity, Gap, State, StreamId, StreamInfo
 from flarelog.viewers.lanes import Lane
+from flarelog.viewers.marks import worst_first
 from flarelog.viewers.report.facts import SiteFacts, placed
-from flarelog.viewers.standings import Stands, of_site, summary, worst_first
+from flarelog.viewers.standings import Stands, of_site, summary
 from flarelog.viewers.web.overview import run_record
 from tests.rows import together
 

@@ -11,6 +11,7 @@ from flarelog.names import shown
 from flarelog.viewers.lanes import Lane, Sign, Stretch
 from flarelog.viewers.report.facts import DAY, Report
 from flarelog.viewers.report.markup import Safe, joined, tag
+from flarelog.viewers.shapes import SHAPES, kind_of, shape_of
 
 LANE = 26  # pixels, the height of a lane
 _UNITS = 40  # units of a lane's density, from its bottom to its top
@@ -19,32 +20,39 @@ _STEPS = (
     *(3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, DAY, 2 * DAY, 7 * DAY, 30 * DAY, 365 * DAY),
 )  # milliseconds between two marks of the axis
 CLASSES = {"quiet": "q", "silent": "s", "lost link": "l", "paused": "p"}
-SIGNS = {"begun": "beg", "rotation": "rot", "gap": "gap", "exit": "exit", "receipt": "end", "closed": "shut"}
-KINDS = {
-    "beg": ("M-1 3V23", "begun"),
-    "rot": ("M0 3V8", "rotation"),
-    "gap": ("M-6 2H6L0 13Z", "bytes lost, or an end not seen"),
-    "exit": ("M-5 8H5V18H-5Z", "exit of a command"),
-    "end": ("M-5 13L-1 17L6 8", "receipt"),
-    "shut": ("M-5 8L5 18M5 8L-5 18", "no receipt"),
-}
-"""The shapes of signs, around the time at which they stand, and their names."""
 
 
 def definitions(report: Report) -> Safe:
     """Definitions that all lanes refer to: patterns, the shapes of signs, and the lines where rounds began."""
     told_apart = report.rounds[:: len(report.rounds) // 120 + 1]
-    hatch = tag("path", d="M-2 2L2 -2M0 8L8 0M6 10L10 6", class_="hs")
-    dots = tag("circle", cx="3", cy="3", r="1.3", class_="hl")
-    bars = tag("path", d="M2 0V8M6 0V8", class_="hp")
     return tag(
         "defs",
-        tag("pattern", hatch, id="hs", width="8", height="8", patternUnits="userSpaceOnUse"),
-        tag("pattern", dots, id="hl", width="6", height="6", patternUnits="userSpaceOnUse"),
-        tag("pattern", bars, id="hp", width="8", height="8", patternUnits="userSpaceOnUse"),
-        *(tag("path", d=form, id=name, class_=name) for name, (form, _) in KINDS.items()),
+        _pattern("s", "M0 14H8", LANE),
+        _pattern("l", "M-2 2L2 -2M0 8L8 0M6 10L10 6"),
+        _pattern("p", "M2 0V8M6 0V8"),
+        *(tag("path", d=Safe(form), id=_id(name), class_=f"k-{kind_of(name)}") for name, form in SHAPES.items()),
         tag("g", *(_round_line(one.begin, report) for one in told_apart), id="rd"),
     )
+
+
+def _pattern(name: str, lines: str, height: int = 8) -> Safe:
+    ground = tag("rect", width="8", height=height, class_=f"b{name}")
+    forms = (ground, tag("path", d=lines, class_="pat"))
+    return tag("pattern", *forms, id=f"h{name}", width="8", height=height, patternUnits="userSpaceOnUse")
+
+
+def _id(shape: str) -> str:
+    return f"i-{shape.replace(' ', '-')}"
+
+
+def icon(standing: str) -> Safe:
+    """The shape of *standing*, beside its words."""
+    return tag("svg", tag("use", href=f"#{_id(standing)}"), viewBox="0 0 16 16", class_="icon", aria_hidden="true")
+
+
+def form(sign: str, x: int = 0, middle: int = LANE // 2) -> Safe:
+    """The shape of a lane's *sign*, around a place."""
+    return tag("use", href=f"#{_id(shape_of(sign))}", x=x - 8, y=middle - 8)
 
 
 class Insides:
@@ -88,13 +96,14 @@ def _round_line(at: int, report: Report) -> Safe:
 def _stretch(one: Stretch, report: Report) -> Safe:
     why = f": {one.why}" if one.why else ""
     said = f"{one.what} from {report.clock(one.begin, seconds=True)} to {report.clock(one.end, seconds=True)}{why}"
+    high = 2 if one.what == "quiet" else LANE - 10
     return tag(
         "rect",
         tag("title", said),
         x=_place(one.begin, report),
-        y="2",
+        y=LANE - 4 - high,
         width=percent(max((report.end - report.begin) // 500, one.end - one.begin), report),
-        height=LANE - 4,
+        height=high,
         class_=CLASSES[one.what],
     )
 
@@ -128,14 +137,13 @@ def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
 
 def _in_front(signs: Iterable[Sign]) -> list[Sign]:
     """*signs* in the order of drawing: the most important one is the last."""
-    order = ("begun", "rotation", "receipt", "closed", "exit", "gap")
+    order = ("begun", "rotation", "receipt", "exit", "closed", "failed", "gap")
     return sorted(signs, key=lambda one: (order.index(one.what), one.at))
 
 
 def _sign(one: Sign, report: Report) -> Safe:
     said = f"{report.clock(one.at, seconds=True)} {shown(one.log)}: {one.text}"
-    where = tag("use", href=f"#{SIGNS[one.what]}")
-    return tag("svg", tag("title", said), where, x=_place(one.at, report), overflow="visible")
+    return tag("svg", tag("title", said), form(one.what), x=_place(one.at, report), overflow="visible")
 
 
 def axis(report: Report, marks: int) -> list[tuple[str, str]]:
@@ -191,6 +199,7 @@ def alone(
     marks = [
         tag("text", label, x=f"{left + width * float(at[:-1]) / 100:.1f}", y=y, class_="t") for at, label, y in labels
     ]
+    marks.append(tag("text", "UTC", x=left - 10, y=bottom + 14, class_="n"))
     said = [tag("text", note, x=left, y=bottom + 34 + 16 * number, class_="t w") for number, note in enumerate(notes)]
     height = bottom + 28 + 16 * len(notes)
     head = [

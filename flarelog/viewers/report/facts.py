@@ -15,6 +15,7 @@ from flarelog.receiver.phases import spoken
 from flarelog.text import several, some
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
+from flarelog.viewers.marks import FoundMark, by_site
 from flarelog.viewers.rounds import Round, slowest_of
 from flarelog.viewers.standings import CALM, WITH_REASON, WORST, SiteStanding, Stands
 
@@ -104,6 +105,10 @@ class Report:
     def counts(self) -> tuple[int, int, int]:
         """The numbers of sites, logs and bytes."""
         return len(self.sites), sum(one.logs for one in self.sites), sum(one.bytes for one in self.sites)
+
+    def marks(self) -> dict[str, FoundMark]:
+        """The mark of each site with findings."""
+        return by_site(self.findings, None if self.first is None else self.first.finding)
 
     @property
     def bad(self) -> bool:

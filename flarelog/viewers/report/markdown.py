@@ -14,7 +14,6 @@ from flarelog.text import legible, several
 from flarelog.version import __version__
 from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.page import (
-    ICONS,
     LARGE,
     Room,
     fitting,
@@ -25,10 +24,23 @@ from flarelog.viewers.report.page import (
     words,
     worst_first,
 )
+from flarelog.viewers.standings import Stands
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$:-]|\.(?=[^\W\d_]))")  # a dot before a letter may make a host's name
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDE = 60  # characters of a lane
+ICONS = {  # characters like the shapes of the page
+    Stands.FAILED: "⊗",
+    **dict.fromkeys((Stands.GAP, Stands.UNSEEN, Stands.CLOSED), "▲"),
+    **dict.fromkeys((Stands.UNREAD, Stands.UNSTORED), "□"),
+    Stands.SILENT: "○",
+    Stands.LOST: "✕",
+    Stands.HUNG: "⧗",
+    Stands.PAUSED: "‖",
+    Stands.GONE: "−",
+    Stands.QUIET: "◐",
+    Stands.COMPLETE: "✓",
+}  # of others ●
 
 
 def plain(value: object, most: int = 300) -> str:
@@ -71,7 +83,8 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
     yield from _table(
         ("Site", "Standing", "Bytes", "Lines", "Logs", "Generations", "Gaps", "Digests agreed", "Ranks", "Last line"),
         [
-            (plain(one.site), f"{ICONS[one.stands]} {one.stands} {plain(words(report, one))}".strip(), f"{one.bytes:,}",
+            (plain(one.site), f"{ICONS.get(one.stands, '●')} {one.stands} {plain(words(report, one))}".strip(),
+             f"{one.bytes:,}",
              "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.generations), str(one.gaps),
              f"{one.agreed} of {one.logs}", ranks_said(one.ranks),
              code(_last(one) if room.lines else "", 120))

@@ -18,29 +18,16 @@ from flarelog.values import frozen
 from flarelog.version import __version__
 from flarelog.viewers.health import table_of
 from flarelog.viewers.lanes import Lane
+from flarelog.viewers.marks import FoundMark, place_of
 from flarelog.viewers.report import drawing
 from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.markup import Safe, anchor, tag, text
 from flarelog.viewers.report.style import sheet
-from flarelog.viewers.standings import WORST, Stands, ahead
+from flarelog.viewers.shapes import LEGEND, kind_of, shape_of
+from flarelog.viewers.standings import Stands, ahead
 
 FEW = 50  # sites: a report of more may have LARGE bytes instead of SMALL
 SMALL, LARGE = 300_000, 1 << 20  # bytes
-ICONS = {
-    Stands.COMPLETE: "✓",
-    **dict.fromkeys((Stands.LIVE, Stands.BUSY, Stands.QUIET, Stands.WAITING, Stands.IDLE, Stands.OPEN), "●"),
-    Stands.HUNG: "⧗",
-    Stands.GONE: "−",
-    Stands.PAUSED: "‖",
-    Stands.LOST: "⇠",
-    Stands.SILENT: "○",
-    Stands.UNREAD: "✕",
-    Stands.UNSTORED: "✕",
-    Stands.CLOSED: "✕",
-    Stands.FAILED: "✕",
-    Stands.GAP: "▲",
-    Stands.UNSEEN: "▲",
-}
 
 
 @frozen
@@ -69,8 +56,9 @@ ROOMS = (
 
 
 def worst_first(report: Report) -> list[SiteFacts]:
-    """The sites, those with trouble first, otherwise in the order of their names."""
-    return sorted(report.sites, key=lambda one: WORST.index(one.stands))
+    """The sites, those with trouble first, findings included, otherwise in the order of their names."""
+    marks = report.marks()
+    return sorted(report.sites, key=lambda one: place_of(one.stands, marks.get(one.site)))
 
 
 def _have(some: int, every: int, noun: str = "site") -> str:
@@ -159,7 +147,13 @@ def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
         tag("title", f"{shown(report.run)}: {report.verdict()}"),
         tag("style", Safe(_style())),
     )
-    parts = [*_head(report), *_first(report), *_lanes(report, room, insides), *_rounds(report, room)]
+    parts = [
+        tag("svg", drawing.definitions(report), class_="none", aria_hidden="true"),
+        *_head(report),
+        *_first(report),
+        *_lanes(report, room, insides),
+        *_rounds(report, room),
+    ]
     parts += [*_sites(report, room), *_machines(report, room), *_findings(report, room), _made(report, room)]
     body = tag("body", tag("main", *parts))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
@@ -227,7 +221,6 @@ def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Saf
     if not lanes:
         return
     yield tag("h2", "Sites over time", id="lanes")
-    yield tag("svg", drawing.definitions(report), class_="none", aria_hidden="true")
     highest = drawing.highest_of(lanes, room.buckets)
     rows: list[Safe] = []
     if report.rounds:
@@ -253,18 +246,23 @@ def _axis(marks: Sequence[tuple[str, str]]) -> Safe:
 
 def _key(report: Report, lanes: Iterable[Lane]) -> Safe:
     """The key to the lanes: only the forms that occur in them."""
-    stretches = {one.what for lane in lanes for one in lane.stretches}
-    signs = {one.what for lane in lanes for one in lane.signs}
-    shown = [_keyed(tag("rect", width="26", height="11", y="7", class_="d"), "bytes came, the more the higher")]
-    for what, class_ in drawing.CLASSES.items():
-        if what in stretches:
-            shown.append(_keyed(tag("rect", width="26", height="18", class_=class_), what))
-    for what, name in drawing.SIGNS.items():
-        if what in signs:
-            shown.append(_keyed(tag("use", href=f"#{name}", x="13", y="-4"), drawing.KINDS[name][1]))
-    if report.rounds:
-        shown.append(_keyed(tag("line", x1="13", x2="13", y1="0", y2="18", class_="r"), "a round began"))
-    return tag("ul", *shown, class_="key")
+    found = {one.what for lane in lanes for one in lane.stretches} | {
+        "gap" if shape_of(one.what) == "no receipt" else one.what for lane in lanes for one in lane.signs
+    }
+    found |= {"sending", *(["round"] if report.rounds else [])}
+    forms = tag("ul", *(_keyed(_sample(what), said) for what, said in LEGEND.items() if what in found), class_="key")
+    return tag("details", tag("summary", "Legend", class_="dim"), forms, open="")
+
+
+def _sample(what: str) -> Safe:
+    if what == "sending":
+        return tag("rect", width="26", height="11", y="7", class_="d")
+    if what == "round":
+        return tag("line", x1="13", x2="13", y1="0", y2="18", class_="r")
+    if what in drawing.CLASSES:
+        quiet = what == "quiet"
+        return tag("rect", width="26", height=2 if quiet else 18, y=14 if quiet else 0, class_=drawing.CLASSES[what])
+    return drawing.form(what, 13, 9)
 
 
 def _keyed(form: Safe, said: str) -> Safe:
@@ -337,17 +335,27 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
         if name not in _RARE or any(cell(one) != "-" for one in report.sites)
     }
     heads = [("Site", None), ("Standing", None), *kinds.items()]
-    bodies = []
+    bodies, marks = [], report.marks()
     for one in worst_first(report)[: room.rows]:
         more = words(report, one)
-        badge = tag("span", f"{ICONS[one.stands]} {one.stands}", class_=f"tag t-{one.stands.split()[0]}")
-        standing = tag("td", badge, f" {more}" if more else "", class_="w" if more else None)
+        badge = tag("span", drawing.icon(one.stands), f" {one.stands}", class_=f"tag t-{kind_of(one.stands)}")
+        mark = marks.get(one.site)
+        standing = tag(
+            "td", badge, f" {more} " if more else " ", _marked(mark) if mark else "", class_="w" if more else None
+        )
         cells = (tag("td", _COLUMNS[name](one), class_=kind) for name, kind in kinds.items())
         body = [tag("tr", tag("th", one.site, scope="row"), standing, *cells)]
         if room.lines and (said := list(_below(one))):
             body.append(tag("tr", tag("td", *said, class_="x", colspan=len(heads))))
         bodies.append(tag("tbody", *body, id=f"s-{anchor(one.site)}"))
     yield _table(heads, *bodies)
+
+
+def _marked(mark: FoundMark) -> Safe:
+    shape = "failed" if mark.is_cause else "incomplete"
+    more = f" +{mark.more:,}" if mark.more else ""
+    said = f" {'first cause: ' if mark.is_first else ''}{mark.kind}{more}"
+    return tag("a", drawing.icon(shape), said, href="#findings", class_=f"tag t-{kind_of(shape)}")
 
 
 def machines(report: Report, room: Room) -> list[tuple[str, ...]]:
@@ -399,7 +407,7 @@ def _findings(report: Report, room: Room) -> Iterator[Safe]:
     rows = [
         tag(
             "tr",
-            tag("td", tag("span", each.role, class_=f"tag {'t-failed' if each.is_root else 't-warn'}")),
+            tag("td", tag("span", each.role, class_=f"tag {'t-bad' if each.is_root else 't-warn'}")),
             tag("td", time_of(each)),
             tag("td", f"{each.stream.site}/{each.stream.name}", f", rank {each.rank}" if each.rank is not None else ""),
             tag("td", tag("b", each.signature), f" × {each.count:,}" if each.count > 1 else ""),
