@@ -18,7 +18,7 @@ from integration.web.browsing import Tab, Web, comes_true, filled, held, numbere
 from tests.certificates import Authority
 
 MOST_GZIPPED = 60_000
-TOGETHER = 100  # ms that the page's sites wait for errors
+TOGETHER = 150  # ms that the page's sites wait for errors
 _MOVES = f"""
     window.moves = [];
     new PerformanceObserver((list) => {{

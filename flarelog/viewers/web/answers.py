@@ -43,6 +43,7 @@ FEW = 20  # sites: fewer are listed by themselves
 WAIT = 0.5  # seconds that a client waits at most: for the first logs of a run, then for all of them
 HOLD = 0.5  # seconds that the rest of a list waits at most for a client that wants it
 BUCKETS = 600  # of a lane, by default
+SMALL = 16 << 20  # bytes of a run whose first search does not slow its page down
 SOME = 300  # logs that are shown before all are listed: preparing more would take longer than they are seen
 
 
@@ -119,9 +120,9 @@ class Lists:
         for kept in (self._kept, self._ones):
             kept.forget(lambda key: key[:2] == (rights.key, run))
 
-    def begin(self, rights: Rights, run: str) -> None:
+    def begin(self, rights: Rights, run: str) -> asyncio.Task[Listed]:
         """Start to list *run*: its page was opened and will ask for the list."""
-        self._begun(rights, run)
+        return self._begun(rights, run).task
 
     async def soon(self, rights: Rights, run: str, *, rest: bool = False) -> Listed:
         """All of a run, or as much as is listed by now; *rest*: the client has that part. Raises as ``of``."""
@@ -190,11 +191,12 @@ class Answers:
         self._states = Lately[RunState](ASKED, share=0, waits=True)  # that no answer comes is the answer
 
     async def close(self) -> None:
+        await self.lists.close()  # a list that ends may begin a search
         await self._troubles.close()
         await self._counts.close()
         await self._lasts.close()
         await self._glances.close()
-        for kept in (self.lists, self._listed, self._runs, self._lanes, self._machines, self._states):
+        for kept in (self._listed, self._runs, self._lanes, self._machines, self._states):
             await kept.close()
 
     async def runs(self, request: Request) -> Response:
@@ -220,9 +222,17 @@ class Answers:
         return chosen(infos, wanted, glances, live=rights.origin.live, all_known=all_known)
 
     async def page(self, request: Request) -> Response:
-        """The page. For a run it starts the listing that the page's code will ask for."""
+        """The page. For a run it starts the listing that its code will ask for, and the search of a small run."""
         with suppress(Refused, InvalidName):
-            self.lists.begin(self._logins.session_of(request).of, run_name(request.path_params["rest"]))
+            rights, run = self._logins.session_of(request).of, run_name(request.path_params["rest"])
+
+            def listed(task: asyncio.Task[Listed]) -> None:
+                if not task.cancelled() and task.exception() is None and not request.query_params:
+                    infos = task.result().infos
+                    if sum(info.committed for info in infos) <= SMALL:
+                        self._troubles.of(rights.key, rights.origin, run, infos)
+
+            self.lists.begin(rights, run).add_done_callback(listed)
         return await files.index(request)
 
     async def run(self, request: Request) -> Response:
@@ -269,16 +279,16 @@ class Answers:
 
     async def first_error(self, request: Request) -> Response:
         look, looking = await self._look(request)
-        return answer({"found": look.first, "looking": looking})
+        return answer({"found": look.first, "looking": looking, "looked": look.grown >= 0})
 
     async def findings(self, request: Request) -> Response:
         look, looking = await self._look(request)
-        return answer({"findings": look.findings, "looking": looking})
+        return answer({"findings": look.findings, "marks": look.marks, "looking": looking})
 
     async def _look(self, request: Request) -> tuple[Any, bool]:
         rights, run = request.state.session.of, _run(request)
         infos = (await self.lists.of(rights, run)).infos
-        return self._troubles.of(rights.key, rights.origin, run, infos)
+        return await self._troubles.first_of(rights.key, rights.origin, run, infos)
 
     async def lanes(self, request: Request) -> Response:
         rights, run, query = request.state.session.of, _run(request), request.query_params

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import re
 from importlib import resources
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from flarelog.viewers import shapes
 from flarelog.viewers.web.asking import sentence
 from flarelog.viewers.web.bundle import bundled
 from flarelog.viewers.web.minify import minified
@@ -30,6 +32,7 @@ KINDS = {
     ".html": "text/html; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_SHAPES = ("SHAPES", "KINDS", "SIGNS", "LEGEND")  # of the module shapes.js, which the report's Python shares
 _VERSION = re.compile(r"[0-9a-f]{20}")
 
 
@@ -48,6 +51,7 @@ def files() -> dict[str, File]:
         if _suffix(entry.name) in KINDS
     }
     modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
+    modules["shapes"] = "".join(f"export const {name} = {json.dumps(getattr(shapes, name))};\n" for name in _SHAPES)
     styles = b"".join(found[name].data for name in STYLES)
     for name, data in ((PAGE, minified(bundled(modules, "app")).encode()), (STYLE, styles)):
         found[name] = _made(name, data)

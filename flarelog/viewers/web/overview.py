@@ -12,6 +12,7 @@ from flarelog.lifecycle import RunState
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
 from flarelog.names import natural
+from flarelog.receiver.phases import present
 from flarelog.repeats import copies, left_out
 from flarelog.stores.fares import Point, gathered
 from flarelog.stores.moments import Moment
@@ -19,7 +20,8 @@ from flarelog.text import legible
 from flarelog.viewers import health
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.last import Last
-from flarelog.viewers.standings import WORST, of_site
+from flarelog.viewers.marks import place_of
+from flarelog.viewers.standings import WORST, called, of_site
 
 
 def run_record(
@@ -77,15 +79,17 @@ def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> d
 def _standing_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
     """The standing of a site, or of a log alone; ``lasting``: the words that hold while no answer comes."""
     one = of_site(infos)
-    record = {"standing": one.stands, "words": one.words}
+    record: dict[str, Any] = {"standing": one.stands, "words": one.words}
     return record if one.lasting == one.words else record | {"lasting": one.lasting}
 
 
 def _site_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
     states, found = [info.state or State() for info in infos], in_all(infos)
     skews = [state.skew for state in states if state.skew is not None]
+    standing = _standing_record(infos)
     return {
-        **_standing_record(infos),
+        **standing,
+        "place": place_of(standing["standing"]),
         "bytes": sum(info.committed for info in infos),
         "rate": sum(state.rate for state in states),
         "skew": round(1000 * max(skews, key=abs)) if skews else None,
@@ -108,6 +112,7 @@ def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
 def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, copy: bool) -> dict[str, Any]:
     """The record of a log, without optional values that are empty or 0: a run may have 10,000 logs."""
     state = info.state or State()
+    rank, now = ranks.stretch(info.stream.key, info.committed).rank, "" if info.sealed else called(present(info))
     record: dict[str, Any] = {
         "log": info.stream.log,
         "committed": info.committed,
@@ -121,7 +126,8 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, c
         "grown": info.grown,
         "gaps": len(info.gaps),
         "unseen": completeness(info).doubts,
-        "rank": ranks.stretch(info.stream.key, info.committed).rank,
+        "rank": rank,
+        "now": now if rank is not None and record["words"].startswith(f"{now}: ") else "",  # without the reason
         "last": last.line if last is not None else "",
         "bar": last.progress if last is not None else None,
         "copy": copy,

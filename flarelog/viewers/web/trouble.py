@@ -27,6 +27,7 @@ from flarelog.stores.moments import Moment
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.first_error import First, LineSearch, first_error
 from flarelog.viewers.flow import View
+from flarelog.viewers.marks import MOST, marks_record
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import found_in, rounds_of, searching
@@ -38,16 +39,17 @@ log = logging.getLogger(__name__)
 SHARE = 20  # a search takes one of so many parts of the time at most
 LEAST, LATEST = 2.0, 60.0  # seconds between two searches: the least, and the most after a slow one
 RUNS = 50  # that are cached
-MOST = 1000  # findings of an answer
+FIRST = 0.1  # seconds that a client waits at most for the first search of a run
 
 
 @dataclass(slots=True)
 class _Look:
     task: asyncio.Task[None] | None = None
-    grown: int = -1  # bytes of the run at the last search
+    grown: int = -1  # bytes of the run at the last search; -1: it was never searched
     due: float = 0.0
     findings: list[dict[str, Any]] = field(default_factory=list)
     first: dict[str, Any] | None = None
+    marks: dict[str, dict[str, object]] = field(default_factory=dict)  # of sites and logs
     rounds: list[tuple[int, str]] = field(default_factory=list)  # when each began, and its name
 
 
@@ -83,6 +85,14 @@ class Troubles:
                 del self._looks[oldest]
         return look, look.task is not None or grown != look.grown
 
+    async def first_of(self, key: bytes, origin: Origin, run: str, infos: Sequence[StreamInfo]) -> tuple[_Look, bool]:
+        """As ``of``, but waits a moment for the first search of the run."""
+        look, looking = self.of(key, origin, run, infos)
+        if look.grown < 0 and look.task is not None:
+            await asyncio.wait((look.task,), timeout=FIRST)
+            return self.of(key, origin, run, infos)
+        return look, looking
+
     async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
         began = time.monotonic()
         try:
@@ -94,6 +104,7 @@ class Troubles:
             look.findings = [{**finding_record(each), **named(each.stream)} for each in found[:MOST]]
             lines = LineSearch(reading, View(stamps=stamps_here(), notes=False), (0, 0))
             first = await first_error(reading, found, search, lines, around=False)
+            look.marks = marks_record(found, None if first is None else first.root)
             look.first = None if first is None else _first_record(first, reading.ahead(first.stream))
             moments: Sequence[Moment] = ()  # without them only the rounds whose lines tell a time are known
             with suppress(NotAllowed):

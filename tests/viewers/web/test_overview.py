@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.lifecycle import RunState
-from flarelog.model import OTHERS, Health, RunInfo, State, StreamId, StreamInfo, unnamed
+from flarelog.model import OTHERS, Activity, Health, RunInfo, State, StreamId, StreamInfo, unnamed
 from flarelog.records import ordered
 from flarelog.stores.moments import HEALTH, Moment
 from flarelog.viewers.standings import summary
@@ -118,3 +118,16 @@ def test_a_log_of_which_nothing_is_stored_is_said_on_both_pages() -> None:
     listed = RunInfo("run-1", "", sites=1, streams=1, sealed=1, unstored=1)
     (of_all,) = chosen([listed], Wanted(), {}, live=True).shown
     assert (of_all.state, of_all.info.unstored) == (record["state"], 1) == ("idle", 1)
+
+
+def test_a_rank_has_its_state_without_the_reason_and_a_site_its_place() -> None:
+    hung = State(linked=True, changed=720.0, heard=1.0, grown=720.0, activity=Activity(1, 0.0, 720.0))
+    live = State(linked=True, changed=500.0, heard=1.0, grown=1.0)
+    infos = [
+        StreamInfo(StreamId("run-1", site, f"rank-{rank}.log"), 0, 9, 0, False, state=state)
+        for site, rank, state in (("a", 0, live), ("b", 0, live), ("b", 3, hung))
+    ]
+    first, second = run_record("run-1", RunState.RUNNING, infos, {}, live=True)["sites"]
+    assert first["place"] > second["place"]
+    assert [one.get("now", one["words"]) for one in second["streams"]] == ["live", "hung 12 min"]
+    assert second["streams"][1]["words"].startswith("hung 12 min: its 1 process ")

@@ -5,9 +5,10 @@
  */
 
 import { ask, path, query } from "./api.js";
-import { h, say } from "./dom.js";
+import { h, kind, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
 import { again } from "./runs.js";
+import { LEGEND, SHAPES, SIGNS } from "./shapes.js";
 import { clock, moment, several, zone } from "./words.js";
 
 const EVERY = 5000;
@@ -16,7 +17,9 @@ const TOP = 32; // pixels, for the times and the rounds: above, because many lan
 const BELOW = 4; // pixels
 const LEAST = 4; // pixels of a stretch: a press that moves less is for a time
 const STEP = 8; // pixels of a step by an arrow key
-const INKS = { gap: "--bad", exit: "--bad", receipt: "--good" }; // of marks; of others --soft
+const INKS = { good: "--good", warn: "--warn", bad: "--bad", calm: "--soft" }; // of marks
+const MARK = 12; // pixels
+const STATES = ["quiet", "silent", "lost link", "paused"]; // of stretches
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
 export class Lanes extends Drawn {
@@ -30,7 +33,8 @@ export class Lanes extends Drawn {
   connectedCallback() {
     if (!this.made({ role: "img", "aria-label": "No times" })) return;
     this.said = h("p", { class: "said", role: "status" });
-    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
+    this.legend = h("details", { class: "legend", on: { toggle: () => this.draw() } }, h("summary", {}, "Legend"), h("ul", {}, ...Object.entries(LEGEND).map(([what, words]) => h("li", {}, h("canvas", { width: 56, height: 2 * LANE, "data-what": what }), words))));
+    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said, this.legend), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
@@ -95,6 +99,7 @@ export class Lanes extends Drawn {
   }
 
   render() {
+    if (this.legend.open) for (const canvas of this.legend.querySelectorAll("canvas")) this.sample(canvas);
     if (!this.told) return;
     const lanes = this.lanes();
     this.width = this.canvas.parentElement.clientWidth;
@@ -134,11 +139,7 @@ export class Lanes extends Drawn {
     pen.fillStyle = ink("--line");
     pen.fillRect(this.names, y + LANE - 3, this.width - this.names - 8, 1);
     for (const [from, to, state] of lane.states ?? []) {
-      pen.fillStyle = ink(`--lane-${state.replace(" ", "-")}, var(--line)`);
-      const high = state === "quiet" ? 2 : LANE - 8;
-      const width = Math.max(1, this.x(to) - this.x(from));
-      pen.fillRect(this.x(from), y + LANE - 3 - high, width, high);
-      this.hatch(pen, ink("--soft"), state, this.x(from), y + LANE - 3 - high, width, high);
+      this.stretch(pen, ink, state, this.x(from), y, Math.max(1, this.x(to) - this.x(from)));
     }
     const most = Math.max(1, ...lane.density);
     const step = (this.width - this.names - 8) / lane.density.length;
@@ -156,9 +157,30 @@ export class Lanes extends Drawn {
       if (errors) pen.fillRect(this.names + at * step - 1, y, Math.max(2, step) + 2, 2); // where warnings have nothing: a colour alone would not tell
     }
     for (const [at, what] of lane.marks ?? []) {
-      pen.fillStyle = ink(INKS[what] ?? "--soft");
-      this.mark(pen, what, this.x(at), y + LANE / 2);
+      this.mark(pen, ink, what, this.x(at), y + LANE / 2);
     }
+  }
+
+  /** A stretch of *width* from *x* on, in the lane at *y*. */
+  stretch(pen, ink, state, x, y, width) {
+    const high = state === "quiet" ? 2 : LANE - 8;
+    pen.fillStyle = ink(`--lane-${state.replace(" ", "-")}, var(--line)`);
+    pen.fillRect(x, y + LANE - 3 - high, width, high);
+    this.hatch(pen, ink("--soft"), state, x, y + LANE - 3 - high, width, high);
+  }
+
+  /** Draws one form of the legend. */
+  sample(canvas) {
+    const { what } = canvas.dataset;
+    const pen = canvas.getContext("2d");
+    const ink = (name) => (this.inks[name] ??= this.ink(name));
+    pen.setTransform(2, 0, 0, 2, 0, 0);
+    pen.clearRect(0, 0, 28, LANE);
+    pen.fillStyle = ink(what === "round" ? "--line" : "--lane-sending");
+    if (what === "round") pen.fillRect(14, 0, 1, LANE);
+    else if (what === "sending") for (const at of [0, 1, 2, 3, 4]) pen.fillRect(2 + 5 * at, LANE - 5 - 2 * at, 4.75, 2 + 2 * at);
+    else if (STATES.includes(what)) this.stretch(pen, ink, what, 0, 0, 28);
+    else this.mark(pen, ink, what, 14, LANE / 2);
   }
 
   /** Lines over a stretch, another pattern for each state: a colour alone would not tell them apart. */
@@ -186,21 +208,20 @@ export class Lanes extends Drawn {
     pen.restore();
   }
 
-  /** A shape for each kind of mark: a colour alone would not tell them apart. */
-  mark(pen, what, x, y) {
-    pen.beginPath();
-    if (what === "gap") {
-      pen.moveTo(x, y - 6);
-      pen.lineTo(x + 6, y + 5);
-      pen.lineTo(x - 6, y + 5);
-    } else if (what === "exit") pen.rect(x - 4, y - 4, 8, 8);
-    else if (what === "receipt") pen.arc(x, y, 4, 0, 7);
-    else pen.rect(x - 0.75, y - 7, 1.5, 14);
-    pen.fill();
+  /** A shape for each kind of mark, that of the standing: a colour alone would not tell them apart. */
+  mark(pen, ink, what, x, y) {
+    const shape = SIGNS[what] ?? what;
+    pen.fillStyle = ink(INKS[kind(shape)]);
+    pen.save();
+    pen.translate(x - MARK / 2, y - MARK / 2);
+    pen.scale(MARK / 16, MARK / 16);
+    pen.fill(new Path2D(SHAPES[shape] ?? SHAPES.begun), "evenodd");
+    pen.restore();
   }
 
   axis(pen, ink) {
     pen.fillStyle = ink("--soft");
+    pen.fillText(zone(this.record.to), 0, 8);
     const steps = Math.max(1, Math.floor((this.width - this.names) / 160));
     for (let at = 0; at <= steps; at += 1) {
       const time = this.record.from + ((this.record.to - this.record.from) * at) / steps;

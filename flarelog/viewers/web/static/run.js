@@ -17,13 +17,13 @@ import { again, past, shows, silence, trouble } from "./runs.js";
 import { archive, report } from "./taking.js";
 import { bytes, called, count, moment, several, skew, zone } from "./words.js";
 
-const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const PLACES = 12; // places that are shown of equal findings
 const KINDS = 6; // kinds of findings that are named while the findings are folded
 const FEW = 2; // different findings that are unfolded at first: more would push the sites off the screen
 const SLOWER = 10_000; // ms between two requests for errors and findings
-const TOGETHER = 100; // ms that the sites wait for errors and findings, which stand above them
+const TOGETHER = 150; // ms that the sites wait for errors and findings: later ones get no more room than is kept for them
+const CALM = 10_000; // ms without a key or a movement, after which nobody is about to press a row: rows may move
 const SOON = 300; // ms until last lines that are still being read are asked for again
 const FOUND = 20; // logs that the filter finds in a site at most so that they are shown without a press
 const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as long each time
@@ -31,7 +31,8 @@ const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as
 /** The logs of *site*, with those that are not stored and cannot be opened. */
 const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
 /** *one*, a site or a log, as it is shown while nothing is known of now. */
-const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: past(one.standing), words: one.lasting || "open", rate: 0 });
+const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: past(one.standing), words: one.lasting || "open", now: null, rate: 0 });
+const has = (rank) => rank !== null && rank !== undefined;
 const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
 export class RunPage extends HTMLElement {
@@ -50,16 +51,15 @@ export class RunPage extends HTMLElement {
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     this.sum = h("p", { class: "sum", role: "status" });
     this.missing = h("ul", { class: "missing", "aria-label": "What is not stored", hidden: true });
-    this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
-    this.counted = h("h2");
-    this.kinds = h("span", { class: "kinds" });
-    this.folded = h("details", {}, h("summary", { on: { click: () => (this.chose = true) } }, this.counted, this.kinds), (this.each = h("ul")));
-    this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" }, this.folded);
     this.chosen = new Chosen(this.run);
+    this.marks = {};
+    this.first = this.room("first", "First error", h("div"), (this.jump = h("a", { class: "button main", hidden: true }, "Show it (E)")));
+    this.findings = this.room("findings", "Findings", h("ul"));
+    this.wrongs = h("div", { class: "wrongs", hidden: true }, this.first, this.findings);
     this.lanes = new Lanes(this.run);
     this.lanes.hidden = true;
-    this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw() } });
-    this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw() } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
+    this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw(true) } });
+    this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw(true) } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
     this.curves = new Curves(this.run, () => this.draw());
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
@@ -70,7 +70,7 @@ export class RunPage extends HTMLElement {
     this.search.begin(this.run, null, null);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
-      this.trouble, this.missing, this.first, this.findings, this.lanes,
+      this.trouble, this.missing, this.wrongs, this.lanes,
       (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, this.curves.select, h("span", { class: "spring" }),
         h("button", { type: "button", title: "Search all logs (/)", on: { click: () => this.search.open() } }, "Search"),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
@@ -81,12 +81,15 @@ export class RunPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")), this.chosen.bar,
     );
+    this.tellFirst({ found: null, looked: false });
+    this.tellFindings([], false);
     this.stop = [again(() => this.look(), undefined, (who) => this.late(who))];
     this.search.addEventListener("go", ({ detail: { site, log, offset, end } }) => {
       this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, Math.max(end, offset + 1)], this.search.find)}` }));
     }, { signal: this.left.signal });
     this.search.recall(parsed(this.hash).find, false);
-    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Escape: () => this.search.close(), E: () => !this.first.hidden && this.first.querySelector("a").click() });
+    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Escape: () => this.search.close(), E: () => this.jump.href && this.jump.click() });
+    for (const what of ["pointermove", "pointerdown", "keydown", "wheel", "touchmove"]) addEventListener(what, () => (this.touched = performance.now()), { signal: this.left.signal, passive: true });
   }
 
   disconnectedCallback() {
@@ -103,7 +106,7 @@ export class RunPage extends HTMLElement {
       const response = await waited(asked, () => this.record || shows(this.empty, "Waiting for the sites \u2026"));
       trouble(this.trouble, null);
       this.leave(false);
-      if (response.status === 304) return;
+      if (response.status === 304) return void (this.sorted || !this.calm || this.draw());
       const record = await read(response);
       clearTimeout(this.reading);
       this.listed = record.listing ? Math.min(2 * this.listed, SLOWER) : AT_FIRST;
@@ -138,11 +141,12 @@ export class RunPage extends HTMLElement {
   gone() {
     this.record = this.etag = null;
     delete this.missing.dataset.is;
+    this.order = null;
     say(this.sum, "");
-    for (const part of [this.tools, this.table, this.more, this.missing, this.first, this.findings, this.lanes]) part.hidden = true;
+    for (const part of [this.tools, this.table, this.more, this.missing, this.wrongs, this.lanes]) part.hidden = true;
   }
 
-  /** Asks for errors and findings from now on. They stand above the sites, and push them down where they come late. */
+  /** Asks for errors and findings from now on. */
   async errors() {
     if (this.stop.length > 1 || !this.isConnected) return;
     const told = new Promise((done) => this.stop.push(again(() => this.wrong().then(done), SLOWER)));
@@ -165,32 +169,56 @@ export class RunPage extends HTMLElement {
   async wrong() {
     const wanted = query({ run: this.run });
     const [first, findings] = await Promise.all([ask(`/api/first-error?${wanted}`), ask(`/api/findings?${wanted}`)].map((asked) => asked.catch(() => null)));
-    if (first) this.tellFirst(first.found);
-    if (findings) this.tellFindings(findings.findings);
+    if (first) this.tellFirst(first);
+    if (findings) this.tellFindings(findings.findings, first?.looked);
+    this.marks = findings?.marks ?? this.marks;
+    this.draw();
     clearTimeout(this.sooner);
     if ((first?.looking || findings?.looking) && this.isConnected) this.sooner = setTimeout(() => this.wrong(), 1500);
   }
 
-  tellFirst(found) {
-    this.first.hidden = !found;
-    if (!found || !differs(this.first, `${found.id} ${found.offset} ${found.count}`)) return;
-    this.first.dataset.id = found.id;
-    this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
-    const { site, log } = found.stream;
-    const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
-    this.first.replaceChildren(
-      h("div", { class: "title" }, h("h2", {}, icon("failed"), "First error of all sites"), jump),
-      h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} ${zone(found.time)}` : "", `, byte ${count(found.offset)}`, found.count > 1 ? ` (${count(found.count)} times)` : ""),
-      h("p", { class: "what" }, found.text),
-      found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
-    );
+  /**
+   * A place above the sites for *list*, under a line that is always there. It is unfolded only before the sites are shown:
+   * what comes later does not push them down.
+   */
+  room(name, label, list, ...more) {
+    const part = h("section", { class: name, "aria-label": label });
+    Object.assign(part, { list, told: h("h2"), brief: h("span", { class: "brief" }) });
+    part.fold = h("details", {}, h("summary", { on: { click: () => (list.style.blockSize = "") } }, part.told, part.brief), list);
+    part.append(part.fold, ...more);
+    return part;
   }
 
-  tellFindings(findings) {
+  /** Fills *part*: the line with *shape*, *title* and *brief*, and below it *items*; *open*: it begins unfolded. */
+  fillRoom(part, shape, title, brief, items, open) {
+    if (this.table.hidden) part.fold.open = open;
+    else if (part.fold.open) part.list.style.blockSize = `${part.list.offsetHeight}px`;
+    part.classList.toggle("nothing", !items.length);
+    part.told.replaceChildren(shape, title);
+    say(part.brief, brief);
+    part.list.replaceChildren(...items.filter(Boolean));
+  }
+
+  tellFirst({ found, looked }) {
+    if (!differs(this.first, found ? `${found.id} ${found.offset} ${found.count}` : String(looked))) return;
+    this.first.dataset.id = found?.id ?? "";
+    this.jump.hidden = !found;
+    if (!found) return this.fillRoom(this.first, icon(looked ? "complete" : "open"), looked ? "No error found" : "Looking for errors \u2026", "", []);
+    const { site, log } = found.stream;
+    const where = h("bdi", {}, `${site}/${called(found.stream)}`);
+    this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
+    this.jump.href = `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}`;
+    this.fillRoom(this.first, icon("failed"), "First error of all sites", `${site}: ${found.text}`, [
+      h("p", { class: "where" }, where, found.time ? ` at ${moment(found.time)} ${zone(found.time)}` : "", `, byte ${count(found.offset)}`, found.count > 1 ? ` (${count(found.count)} times)` : ""),
+      h("p", { class: "what" }, found.text),
+      found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
+    ], true);
+  }
+
+  tellFindings(findings, looked) {
     const others = findings.filter((one) => one.id !== this.first.dataset.id);
-    this.findings.hidden = others.length === 0;
-    if (!differs(this.findings, JSON.stringify(others))) return;
-    const title = several(others.length, this.first.hidden ? "finding" : "more finding");
+    if (!differs(this.findings, `${looked} ${JSON.stringify(others)}`)) return;
+    const more = this.first.dataset.id ? "more finding" : "finding";
     const alike = new Map(); // many ranks report the same: it is shown once, with all its places
     for (const one of others.slice(0, 200)) {
       const same = JSON.stringify([one.event_name, one.body, one.meaning, one.action]);
@@ -199,11 +227,9 @@ export class RunPage extends HTMLElement {
     const kinds = new Map();
     for (const { event_name: kind } of others) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
     const names = [...kinds].slice(0, KINDS).map(([kind, times]) => (times > 1 ? `${kind} (${count(times)} times)` : kind));
-    const more = kinds.size > KINDS ? ` and ${several(kinds.size - KINDS, "more kind")}` : "";
-    if (!this.chose) this.folded.open = alike.size <= FEW;
-    this.counted.replaceChildren(icon("incomplete"), title);
-    say(this.kinds, `${names.join(", ")}${more}`);
-    this.each.replaceChildren(...[...alike.values()].slice(0, 50).map((ones) => this.finding(ones)));
+    const rest = kinds.size > KINDS ? ` and ${several(kinds.size - KINDS, "more kind")}` : "";
+    this.fillRoom(this.findings, others.length ? icon("incomplete") : "", others.length ? several(others.length, more) : looked ? `No ${more}s` : "Findings",
+      `${names.join(", ")}${rest}`, [...alike.values()].slice(0, 50).map((ones) => this.finding(ones)), alike.size > 0 && alike.size <= FEW);
   }
 
   /** The list item for *ones*, which are equal findings. */
@@ -233,24 +259,41 @@ export class RunPage extends HTMLElement {
   wanted(sites) {
     return sites
       .filter((site) => this.named(site).length)
-      .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // sites in trouble first, otherwise in the order given
-      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : site.lasting !== undefined));
+      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) || this.marks[site.site]?.cause : site.lasting !== undefined));
   }
 
-  draw() {
+  get calm() {
+    return performance.now() - this.touched > CALM && !this.body.contains(document.activeElement);
+  }
+
+  /** *sites*, the worst first; those that are on the screen stay in their places while somebody may be about to press one. */
+  ordered(sites, freely) {
+    this.sorted = freely || !this.order || this.calm;
+    this.touched ??= performance.now();
+    const at = this.sorted ? new Map() : this.order;
+    const place = (site) => Math.min(site.place, this.marks[site.site]?.place ?? Infinity);
+    const found = [...sites].sort((a, b) => (at.get(a.site) ?? Infinity) - (at.get(b.site) ?? Infinity) || place(a) - place(b)); // NaN: both are new
+    this.order = new Map(found.map(({ site }, number) => [site, number]));
+    return found;
+  }
+
+  /** *freely*: the visitor has just asked for other rows, so that they may move. */
+  draw(freely = false) {
     if (!this.record) return;
     const { state, listing, listed, counts, missing = [] } = this.record;
     const sites = this.away ? this.record.sites.map((site) => ({ ...earlier(site), streams: site.streams.map(earlier), unstored: site.unstored?.map(earlier) })) : this.record.sites;
     const told = missing.join("\n");
-    if (differs(this.missing, told)) {
+    const every = this.ordered(sites, freely);
+    if ((this.sorted || !this.complete) && differs(this.missing, told)) {
       this.missing.hidden = !told;
       this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
     }
+    this.complete ||= !listing;
     const sums = new Map();
     for (const [name, number] of listing ? [] : counts) sums.set(this.away ? past(name) : name, (sums.get(this.away ? past(name) : name) ?? 0) + number);
     const parts = [...sums].map(([name, number]) => `${count(number)} ${name}`);
     say(this.sum, `${this.away ? `last known: ${past(state)}` : state}: ${several(listed ?? sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
-    const wanted = this.wanted(sites);
+    const wanted = this.wanted(every);
     const nodes = [];
     const kept = new Map();
     const before = this.rows;
@@ -266,7 +309,7 @@ export class RunPage extends HTMLElement {
     }
     this.rows = kept;
     arrange(this.body, nodes);
-    this.tools.hidden = this.table.hidden = this.lanes.hidden = false;
+    this.tools.hidden = this.table.hidden = this.lanes.hidden = this.wrongs.hidden = false;
     this.ranked.hidden = !sites.some(({ streams }) => streams.some(({ rank }) => rank === 0));
     this.empty.hidden = wanted.length > 0;
     say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet.");
@@ -288,6 +331,7 @@ export class RunPage extends HTMLElement {
     const node = h("div", { class: `line ${extra}`, role: "row" });
     node.name = h("span", { role: "rowheader", class: "name" });
     node.cells = ["state", "last", "bytes", "rate", "skew", "missing"].map((name) => h("span", { role: "cell", class: name }));
+    node.cells[1].append((node.lines = h("span", { class: "lines" })), (node.found = h("span", {})));
     node.append(node.name, ...node.cells);
     return node;
   }
@@ -303,21 +347,38 @@ export class RunPage extends HTMLElement {
     }
     const latest = site.streams.filter((one) => one.last && !one.copy).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
-    this.fill(node, site, { text: latest?.last ?? "", bars: site.streams.filter((one) => one.bar && !one.sealed), exit: exits[0] });
+    this.fill(node, site, { text: latest?.last ?? "", bars: this.each(site.streams), exit: exits[0] });
     this.curves.show(node.cells[1], site.site, site.streams);
+  }
+
+  /** The logs of *streams* that have a line of their own in the row of their site, those in trouble first. */
+  each(streams) {
+    const ranks = streams.some((one) => has(one.rank) && !one.sealed); // all of them: a bar that comes late needs no room
+    const weight = (one) => ["bad", "warn"].indexOf(kind(one.standing)) >>> 0; // -1, of all others, is the greatest
+    return streams.filter((one) => (has(one.rank) ? ranks && !one.copy : one.bar && !one.sealed)).sort((a, b) => weight(a) - weight(b));
   }
 
   showLog(node, site, one) {
     if (differs(node, one.log)) {
       const box = site.streams.includes(one) && this.chosen.box(`${site.site}/${called(one)}`, [{ site: site.site, log: one.log }]);
-      node.name.replaceChildren(box || "", site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`), one.copy ? h("small", {}, "repeats log.txt") : "");
+      node.name.replaceChildren(box || "", site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), has(one.rank) ? h("small", {}, `rank ${one.rank}`) : "", one.copy ? h("small", {}, "repeats log.txt") : "");
     }
-    this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
+    this.fill(node, { ...one, of: site.site, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [{ ...one, rank: null }] : [], exit: one.exit });
     this.curves.show(node.cells[1], site.site, [one]);
   }
 
+  /** The mark of a finding in a row: its kind, with a link to its lines. It has its room in a line that is there anyway. */
+  mark(node, mark) {
+    if (!differs(node.found, JSON.stringify(mark ?? ""))) return;
+    const { kind, more, site, log, offset, end, first, cause } = mark ?? {};
+    const title = `${first ? "first cause: " : ""}${kind}${more ? ` +${count(more)}` : ""}`;
+    node.found.replaceChildren(...(mark ? [h("a", { class: `found ${cause ? "bad" : "warn"}`, href: `${path(this.run, site, log)}#bytes=${offset}-${end}`, title }, icon(cause ? "failed" : "incomplete"), title)] : []));
+  }
+
   fill(node, one, { text, bars, exit }) {
-    const [state, last, size, rate, clocks, missing] = node.cells;
+    this.mark(node, this.marks[one.log === undefined ? one.site : `${one.of}/${one.log}`]);
+    const [state, , size, rate, clocks, missing] = node.cells;
+    const last = node.lines;
     const words = exit && !one.words.includes(exit) ? `${one.words}; ${exit}` : one.words;
     if (differs(state, one.standing)) {
       state.words = h("span", {});
@@ -326,7 +387,7 @@ export class RunPage extends HTMLElement {
       node.classList.add(kind(one.standing));
     }
     say(state.words, words);
-    if (differs(last, `${text}\n${bars.map((one) => one.bar.join(" ")).join("\n")}`)) {
+    if (differs(last, `${text}\n${bars.map((one) => [one.log, one.standing, one.now, one.words, one.bar, one.last].join(" ")).join("\n")}`)) {
       last.replaceChildren(...(bars.length ? bars.slice(0, 8).map((bar) => this.bar(bar)) : [h("span", { class: "tail", dir: "auto" }, text)]));
       last.title = text;
     }
@@ -340,11 +401,12 @@ export class RunPage extends HTMLElement {
     missing.classList.toggle("some", gone.length > 0);
   }
 
-  /** The bar of one rank. */
+  /** One log in the row of its site: its rank with its state, and its bar or its last line. */
   bar(one) {
-    const [words, done] = one.bar;
-    const name = one.rank === null || one.rank === undefined ? called(one) : `rank ${one.rank}`;
-    return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, words));
+    const [words, done] = one.bar ?? [one.last ?? "", null];
+    const name = has(one.rank) ? `rank ${one.rank}` : called(one);
+    return h("span", { class: `progress ${kind(one.standing)}` }, h("small", { class: "state" }, ...(has(one.rank) ? [icon(one.standing), `${name}: ${one.now ?? one.words}`] : [name])),
+      done !== null && meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, words));
   }
 
   turn(site) {
