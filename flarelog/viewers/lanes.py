@@ -33,6 +33,7 @@ STRETCHES = 100  # parts of a log's life: its growth has a first and a last poin
 LATE = 2000  # milliseconds after a lost link in which bytes in flight may still become durable
 
 Span = tuple[int, int]
+_NONE_LATE: Mapping[str, Span] = {}
 
 
 class Stretch(NamedTuple):
@@ -96,10 +97,13 @@ def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets
 
 
 def lanes_record(
-    lanes: Lanes, rounds: Iterable[tuple[int, str]] = (), levels: Mapping[str, object] | None = None
+    lanes: Lanes,
+    rounds: Iterable[tuple[int, str]] = (),
+    levels: Mapping[str, object] | None = None,
+    late: Mapping[str, tuple[int, int]] = _NONE_LATE,
 ) -> dict[str, object]:
     """*lanes* as JSON. *rounds*: the begin of each, and its name. *levels*: by site, the lines, warnings and errors
-    in its buckets.
+    in its buckets. *late*: times of lines that a site sent late.
     """
     levels = levels or {}
     return {
@@ -113,6 +117,7 @@ def lanes_record(
                 "marks": [list(sign) for sign in lane.signs],
                 "health": figures(lane.worst),
                 **({"levels": levels[lane.site]} if lane.site in levels else {}),
+                "late": late.get(lane.site),
             }
             for lane in lanes.lanes
         ],

@@ -72,7 +72,7 @@ class Insides:
         if key not in self._drawn:
             self._drawn[key] = (
                 joined(_stretch(one, report) for one in lane.stretches),
-                joined(_sign(one, report) for one in _in_front(lane.signs)),
+                joined((*(_sign(one, report) for one in _in_front(lane.signs)), _late(lane, report))),
             )
         behind, before = self._drawn[key]
         rounds = tag("use", href="#rd") if report.rounds else ""
@@ -144,6 +144,17 @@ def _in_front(signs: Iterable[Sign]) -> list[Sign]:
 def _sign(one: Sign, report: Report) -> Safe:
     said = f"{report.clock(one.at, seconds=True)} {shown(one.log)}: {one.text}"
     return tag("svg", tag("title", said), form(one.what), x=_place(one.at, report), overflow="visible")
+
+
+def _late(lane: Lane, report: Report) -> Safe:
+    """The times of lines that were sent late, before their arrival, or after it where there is more room."""
+    said = report.late_said(lane.site)
+    if not said:
+        return Safe("")
+    at = next((one.at for one in lane.signs if one.what == "begun"), report.begin)
+    before = 2 * (at - report.begin) > report.end - report.begin
+    anchor = "end" if before else "start"
+    return tag("text", said, x=_place(at, report), y="16", dx=-10 if before else 10, class_="late", text_anchor=anchor)
 
 
 def axis(report: Report, marks: int) -> list[tuple[str, str]]:

@@ -93,6 +93,7 @@ class Report:
     more: int = 0  # findings that were too many to keep
     notes: tuple[str, ...] = ()  # facts that are missing, and why
     unread: tuple[str, ...] = ()  # a sentence for each log that cannot be read
+    late: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # times of lines that a site sent late
 
     @property
     def begin(self) -> int:
@@ -193,6 +194,12 @@ class Report:
         form = "%H:%M:%S" if seconds or self.end - self.begin < 600_000 else "%H:%M"
         same = self.begin // DAY == self.end // DAY == at // DAY
         return f"{when:{form}}" if same else f"{when:%Y-%m-%d {form}}"
+
+    def late_said(self, site: str) -> str:
+        """The times of the lines that *site* sent late; empty: it sent none."""
+        since, until = self.late.get(site, (0, 0))
+        to = f"to {self.clock(until)}" if until else "on"
+        return f"lines of {self.clock(since)} {to}, sent late" if since else ""
 
     def span(self) -> str:
         """The begin and the end of the run, and its duration."""

@@ -34,6 +34,7 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_incomplete, unread
 from flarelog.viewers.lanes import Lanes, lanes_of
 from flarelog.viewers.last import NOTHING, SHOWN, Last, last_of
+from flarelog.viewers.late import late_lines
 from flarelog.viewers.missing import absent, never_stored
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import LEFT_OUT, Reading
@@ -108,6 +109,7 @@ async def gather(
         more,
         tuple(notes),
         tuple(reading.unreadable),
+        await late_lines(origin, counted, stamps, reading.ahead),
     )
 
 

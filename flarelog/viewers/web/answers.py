@@ -307,9 +307,9 @@ class Answers:
             lanes = lanes_of(moments, begin=begin, end=end, buckets=count, now=_now())
             levels = histogram(tallies, moments, lanes.begin, lanes.end, count)
             counted = sum(tally.position for tally in tallies.values()) / max(1, sum(info.committed for info in infos))
-            return as_json(lanes_record(lanes, look.rounds, levels) | {"counted": round(counted, 3)})
+            return as_json(lanes_record(lanes, look.rounds, levels, look.late) | {"counted": round(counted, 3)})
 
-        of = (moments, look.rounds, counts.version)
+        of = (moments, look.rounds, look.late, counts.version)
         record = await self._lanes.of((rights.key, run, begin, end, buckets), of, made)
         return Response(record, media_type="application/json")
 

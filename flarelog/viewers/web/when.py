@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from flarelog.lines.times import LOOKED, may_tell, rfc3339
 from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.container import parse
+from flarelog.viewers.late import time_of
 from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.windows import Windows
 
@@ -86,7 +85,7 @@ class When:
         stamps = self.stamps()
         for line in lines:
             behind = begin + len(line) + 1
-            if behind > low and (told := self._time(stamps, line, begin)) is not None and told >= time:
+            if behind > low and (told := time_of(stamps, line, begin, plain=self._plain)) is not None and told >= time:
                 return begin
             begin = behind
         return arrived if low < arrived <= high else high
@@ -112,7 +111,7 @@ class When:
         stamps, at = self.stamps(), begin + sum(map(len, lines)) + len(lines)
         for line in reversed(lines):
             at -= len(line) + 1
-            if (told := self._time(stamps, line, at)) is not None:
+            if (told := time_of(stamps, line, at, plain=self._plain)) is not None:
                 return told
         return None
 
@@ -122,9 +121,3 @@ class When:
         stamps.learn(self._info.marks)
         stamps.came(self._info)
         return stamps
-
-    def _time(self, stamps: Stamps, line: bytes, offset: int) -> int | None:
-        record = None if self._plain else parse(line)
-        if record is not None and record.time is not None:
-            return rfc3339(record.time)
-        return stamps.time(line[:LOOKED].decode(errors="replace"), offset) if may_tell(line) else None

@@ -19,6 +19,7 @@ const LEAST = 4; // pixels of a stretch: a press that moves less is for a time
 const STEP = 8; // pixels of a step by an arrow key
 const INKS = { good: "--good", warn: "--warn", bad: "--bad", calm: "--soft" }; // of marks
 const MARK = 12; // pixels
+const DAY = 86_400_000; // ms
 const STATES = ["quiet", "silent", "lost link", "paused"]; // of stretches
 const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
 
@@ -159,6 +160,24 @@ export class Lanes extends Drawn {
     for (const [at, what] of lane.marks ?? []) {
       this.mark(pen, ink, what, this.x(at), y + LANE / 2);
     }
+    if (lane.late) this.late(pen, ink, lane, y);
+  }
+
+  /** Writes the times of lines that were sent late before their arrival, or beside it where there is no room. */
+  late(pen, ink, lane, y) {
+    const text = this.lates(lane);
+    const begun = this.x((lane.marks ?? []).find(([, what]) => what === "begun")?.[0] ?? this.record.from);
+    const { width } = pen.measureText(text);
+    const x = begun - width - 10 > this.names ? begun - width - 10 : begun + 10;
+    pen.fillStyle = ink("--raised");
+    pen.fillRect(x - 2, y + 1, width + 4, LANE - 5);
+    pen.fillStyle = ink("--soft");
+    pen.fillText(text, x, y + LANE / 2 - 1);
+  }
+
+  lates({ late: [from, to] }) {
+    const when = Math.abs(this.record.to - from) < DAY ? clock : moment;
+    return `lines of ${when(from)}${to ? ` to ${when(to)}` : " on"}, sent late`;
   }
 
   /** A stretch of *width* from *x* on, in the lane at *y*. */
@@ -235,7 +254,7 @@ export class Lanes extends Drawn {
     const troubles = lanes.map((lane) => {
       const marks = (lane.marks ?? []).filter(([, what]) => what === "gap").length;
       const [, warnings, errors] = [1, 2, 3].map((k) => (lane.levels ?? []).reduce((sum, each) => sum + each[k], 0));
-      const parts = [marks && `bytes are or may be missing in ${several(marks, "place")}`, errors && several(errors, "error"), warnings && several(warnings, "warning")].filter(Boolean);
+      const parts = [marks && `bytes are or may be missing in ${several(marks, "place")}`, errors && several(errors, "error"), warnings && several(warnings, "warning"), lane.late && this.lates(lane)].filter(Boolean);
       return parts.length ? `${lane.site}: ${parts.join(", ")}` : null;
     });
     return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} ${zone(this.record.to)} of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
@@ -264,7 +283,7 @@ export class Lanes extends Drawn {
     const bucket = Math.floor(((time - from) / (to - from)) * lane.density.length);
     const about = (lane.levels ?? []).filter(([at]) => Math.abs(at - bucket) <= 1);
     const counts = ["line", "warning", "error"].map((one, k) => [about.reduce((sum, each) => sum + each[k + 1], 0), one]).filter(([number]) => number).map((each) => several(...each)).join(", ");
-    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`].filter(Boolean).map((each) => `: ${each}`).join("")}`);
+    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`, lane.late && this.lates(lane)].filter(Boolean).map((each) => `: ${each}`).join("")}`);
   }
 
   down(event) {

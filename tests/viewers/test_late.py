@@ -1,0 +1,81 @@
+"""The times of lines that were sent late, for the lane of their site."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC
+from typing import Any, cast
+
+import pytest
+
+from flarelog.errors import Unavailable
+from flarelog.lines.times import SECOND, shown
+from flarelog.lines.zones import Stamps
+from flarelog.model import StreamId, StreamInfo
+from flarelog.viewers.late import Late, late_lines
+from flarelog.viewers.origin import Origin
+
+BEGIN = 1_795_420_800  # seconds since 1970
+HOUR = 3600
+
+
+class Logs:
+    """An origin with *logs*, by site; it counts what is read."""
+
+    def __init__(self, logs: dict[str, bytes]) -> None:
+        self.logs, self.read = logs, 0
+
+    async def find(self, stream: StreamId, begin: int, *_: Any, stop: int, **__: Any) -> AsyncGenerator[Any, None]:
+        if not self.logs[stream.site]:
+            raise Unavailable("it is away")
+        self.read += stop - begin
+        yield begin, self.logs[stream.site][begin:stop]
+
+
+def lines(begin: float, count: int) -> bytes:
+    return b"".join(f"{shown(round((begin + n) * SECOND))[:23]} INFO step\n".encode() for n in range(count))
+
+
+def late(logs: dict[str, bytes], arrived: int, grown: int, ahead: float = 0.0) -> tuple[dict[str, Late], int]:
+    origin = Logs(logs)
+    infos = [
+        StreamInfo(
+            StreamId("run-1", site, "a.log"), 0, len(data) or 9, 0, False, begun=1000 * arrived, grown=1000 * grown
+        )
+        for site, data in logs.items()
+    ]
+    stamps = late_lines(
+        cast(Origin, origin), infos, lambda stream: Stamps(UTC, arrived * SECOND), lambda _: round(ahead * SECOND)
+    )
+    return asyncio.run(stamps), origin.read
+
+
+@pytest.mark.parametrize(
+    ("data", "arrived", "grown", "since", "until"),
+    [
+        pytest.param(lines(BEGIN, 9), BEGIN + HOUR, BEGIN + HOUR, BEGIN, BEGIN + 8, id="all-of-it"),
+        pytest.param(
+            lines(BEGIN, 9) + lines(BEGIN + 2 * HOUR, 1), BEGIN + HOUR, BEGIN + 2 * HOUR, BEGIN, 0, id="its-first-part"
+        ),
+        pytest.param(lines(BEGIN, 9), BEGIN, BEGIN + 9, None, None, id="none-of-it"),
+        pytest.param(lines(BEGIN, 1) + b"more\n", BEGIN + 59, BEGIN + 59, None, None, id="a-little"),
+        pytest.param(b"no time\n" * 9, BEGIN + HOUR, BEGIN + HOUR, None, None, id="no-line-has-a-time"),
+        pytest.param(b"", BEGIN + HOUR, BEGIN + HOUR, None, None, id="it-cannot-be-read"),
+    ],
+)
+def test_lines_are_late_if_they_arrived_a_minute_after_their_time(
+    data: bytes, arrived: int, grown: int, since: int | None, until: int | None
+) -> None:
+    found, _ = late({"a": data}, arrived, grown)
+    assert found == ({} if since is None else {"a": Late(1000 * since, 1000 * (until or 0))})
+
+
+def test_a_site_whose_clock_is_behind_sent_nothing_late() -> None:
+    assert late({"a": lines(BEGIN - HOUR, 3)}, BEGIN, BEGIN, ahead=-HOUR)[0] == {}
+
+
+def test_of_a_large_log_two_pieces_are_read() -> None:
+    found, read = late({"a": lines(BEGIN, 50_000)}, BEGIN + 20 * HOUR, BEGIN + 20 * HOUR)
+    assert found == {"a": Late(1000 * BEGIN, 1000 * (BEGIN + 49_999))}
+    assert read == 16 << 10
