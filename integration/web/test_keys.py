@@ -143,6 +143,7 @@ def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web]) -> None:
             if path == "/run/run-1":
                 page.locator("run-machines").get_by_text("Machines").click()
                 expect(page.locator("run-machines table").first).to_be_visible()
+                page.get_by_text("Legend").click()
             judged(page, path)
         page = tab.show(BERLIN)
         for key in ("?", ":", "c"):
