@@ -364,7 +364,8 @@ def test_what_a_site_is_doing_is_told_in_words_a_shape_and_bars(browser: Browser
         expect(bar).to_have_attribute("aria-valuenow", "70")
         sidecar.kill()
         expect(row).to_contain_text("lost link")
-        expect(row.locator("svg.bad")).to_be_visible()
+        expect(row.locator(".state svg.bad")).to_be_visible()
+        expect(row).to_contain_text("rank 0: lost link")
         tab.is_clean()
 
 

@@ -4,7 +4,7 @@
  * answers, and keeps it without an answer, so that what is below never moves.
  */
 
-import { ask, path, query } from "./api.js";
+import { ask, path, query, waited } from "./api.js";
 import { h, kind, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
 import { again } from "./runs.js";
@@ -54,7 +54,8 @@ export class Lanes extends Drawn {
 
   async look() {
     try {
-      this.record = await ask(`/api/lanes?${query({ run: this.run, buckets: Math.max(60, Math.min(600, Math.floor(this.clientWidth / 2) || 300)) })}`);
+      const asked = ask(`/api/lanes?${query({ run: this.run, buckets: Math.max(60, Math.min(600, Math.floor(this.clientWidth / 2) || 300)) })}`);
+      this.record = await waited(asked, () => this.record || say(this.said, (this.idle = "Waiting for the times \u2026")));
       this.idles();
       this.draw();
     } catch (error) {
@@ -165,8 +166,9 @@ export class Lanes extends Drawn {
 
   /** Writes the times of lines that were sent late before their arrival, or beside it where there is no room. */
   late(pen, ink, lane, y) {
-    const text = this.lates(lane);
+    let text = this.lates(lane);
     const begun = this.x((lane.marks ?? []).find(([, what]) => what === "begun")?.[0] ?? this.record.from);
+    if (pen.measureText(text).width > this.width - this.names - 40) text = "sent late";
     const { width } = pen.measureText(text);
     const x = begun - width - 10 > this.names ? begun - width - 10 : begun + 10;
     pen.fillStyle = ink("--raised");
@@ -176,8 +178,8 @@ export class Lanes extends Drawn {
   }
 
   lates({ late: [from, to] }) {
-    const when = Math.abs(this.record.to - from) < DAY ? clock : moment;
-    return `lines of ${when(from)}${to ? ` to ${when(to)}` : " on"}, sent late`;
+    const when = this.record.to - from < DAY ? clock : moment;
+    return `lines of ${when(from)}${to ? ` to ${(to - from < DAY ? clock : when)(to)}` : " on"}, sent late`;
   }
 
   /** A stretch of *width* from *x* on, in the lane at *y*. */

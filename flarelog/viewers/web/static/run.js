@@ -388,7 +388,7 @@ export class RunPage extends HTMLElement {
     }
     say(state.words, words);
     if (differs(last, `${text}\n${bars.map((one) => [one.log, one.standing, one.now, one.words, one.bar, one.last].join(" ")).join("\n")}`)) {
-      last.replaceChildren(...(bars.length ? bars.slice(0, 8).map((bar) => this.bar(bar)) : [h("span", { class: "tail", dir: "auto" }, text)]));
+      last.replaceChildren(...(bars.length ? [...bars.slice(0, 8).map((bar) => this.bar(bar)), bars.length > 8 ? h("small", {}, `and ${count(bars.length - 8)} more`) : ""] : [h("span", { class: "tail", dir: "auto" }, text)]));
       last.title = text;
     }
     if (one.streams?.length && !size.link) size.replaceChildren((size.link = archive(this.run, { site: one.site }, { class: null, title: `Download the logs of ${one.site}` })));
@@ -405,7 +405,7 @@ export class RunPage extends HTMLElement {
   bar(one) {
     const [words, done] = one.bar ?? [one.last ?? "", null];
     const name = has(one.rank) ? `rank ${one.rank}` : called(one);
-    return h("span", { class: `progress ${kind(one.standing)}` }, h("small", { class: "state" }, ...(has(one.rank) ? [icon(one.standing), `${name}: ${one.now ?? one.words}`] : [name])),
+    return h("span", { class: `progress ${kind(one.standing)}` }, h("small", {}, ...(has(one.rank) ? [icon(one.standing), `${name}: ${one.now ?? one.words}`] : [name])),
       done !== null && meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, words));
   }
 

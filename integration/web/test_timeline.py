@@ -1,0 +1,52 @@
+"""The timeline of a run explains itself: its zone, its forms, and times that differ from those of the arrival."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from integration.web.browsing import Tab, comes_true
+
+NOW = 1_795_420_800_000
+DRAWN = """
+    const text = CanvasRenderingContext2D.prototype.fillText;
+    window.drawn = [];
+    CanvasRenderingContext2D.prototype.fillText = function (...what) {
+        window.drawn.push(what[0]);
+        return text.apply(this, what);
+    };
+"""
+
+
+def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) -> None:
+    tab.context.add_init_script(DRAWN)
+    lane = {"density": [1], "states": [], "marks": [[NOW, "begun", "began", "a.log", 0]], "health": None}
+    lanes = [
+        {"site": "berlin", **lane, "late": [NOW - 3_600_000, NOW - 1_800_000]},
+        {"site": "kyoto", **lane, "late": [NOW - 3_600_000, 0]},
+        {"site": "lyon", **lane, "late": None},
+    ]
+    record = {"from": NOW, "to": NOW + 60_000, "lanes": lanes, "rounds": []}
+    tab.page.route("**/api/lanes?*", lambda route: route.fulfill(json=record))
+    page = tab.open("/run/run-1")
+    image = page.get_by_role("img", name="Timeline from")
+    expect(image).to_have_attribute(
+        "aria-label",
+        re.compile(r"berlin: lines of 07:00:00 to 07:30:00, sent late; kyoto: lines of 07:00:00 on, sent late$"),
+    )
+    comes_true(page, "window.drawn.includes('lines of 07:00:00 to 07:30:00, sent late')")
+    assert "UTC" in page.evaluate("window.drawn")
+    tab.is_clean()
+
+
+def test_the_legend_shows_a_form_beside_its_words_and_is_folded_at_first(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    first = page.locator(".legend li").first
+    expect(first).to_be_hidden()
+    page.get_by_text("Legend").click()
+    expect(first).to_contain_text("bytes came")
+    painted = "[...document.querySelectorAll('.legend canvas')].every((one) => new Uint32Array("
+    painted += "one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer).some(Boolean))"
+    comes_true(page, painted)
+    tab.is_clean()
