@@ -16,6 +16,7 @@ from flarelog.viewers.standings import CALM, WORST, Stands, worst_of
 
 if TYPE_CHECKING:  # most runs have no findings
     from flarelog.detect.base import Finding
+    from flarelog.viewers.first_error import First
 
 MOST = 1000  # findings of an answer
 _PLACES = {stands: 2 * at for at, stands in enumerate(WORST, 1) if stands not in CALM}
@@ -82,9 +83,13 @@ def by_site(found: Iterable[Finding], first: Finding | None = None) -> dict[str,
     return _marks(found, first, lambda stream: stream.site)
 
 
-def marks_record(found: Sequence[Finding], first: Finding | None) -> dict[str, dict[str, object]]:
+def marks_record(found: Sequence[Finding], first: First | None) -> dict[str, dict[str, object]]:
     """The marks as JSON: a site's by its name, a log's by ``SITE/LOG``, of the logs of the first MOST findings."""
-    logs = _marks(found[:MOST], first, lambda stream: f"{stream.site}/{stream.log}")
+    root = first.root if first is not None else None
+    marks = by_site(found, root) | _marks(found[:MOST], root, _named)
+    if first is not None and root is None:  # a line that looks like an error
+        line = FoundMark("error", 0, first.stream, first.offset, first.end, is_first=False, is_cause=False)
+        marks = {first.stream.site: line, _named(first.stream): line} | marks
     return {
         name: {
             "kind": mark.kind,
@@ -97,8 +102,12 @@ def marks_record(found: Sequence[Finding], first: Finding | None) -> dict[str, d
             "cause": mark.is_cause,
             "place": mark.place,
         }
-        for name, mark in (by_site(found, first) | logs).items()
+        for name, mark in marks.items()
     }
+
+
+def _named(stream: StreamId) -> str:
+    return f"{stream.site}/{stream.log}"
 
 
 def _marks(found: Iterable[Finding], first: Finding | None, name: Callable[[StreamId], str]) -> dict[str, FoundMark]:

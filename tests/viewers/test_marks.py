@@ -5,6 +5,7 @@ from __future__ import annotations
 from flarelog.detect.base import Finding, Role
 from flarelog.lines.levels import Level
 from flarelog.model import StreamId, StreamInfo
+from flarelog.viewers.first_error import First
 from flarelog.viewers.marks import by_site, mark_of, marks_record, place_of, worst_first
 from flarelog.viewers.standings import CALM, WORST, Stands
 
@@ -55,7 +56,7 @@ def test_sites_with_findings_come_before_those_without() -> None:
 
 
 def test_a_mark_leads_to_the_lines_of_its_finding_and_each_log_has_its_own() -> None:
-    record = marks_record([FIRST, found("a", log="b.log", kind="nan")], FIRST)
+    record = marks_record([FIRST, found("a", log="b.log", kind="nan")], First(FIRST.stream, 5, 12, None, {}, {}, FIRST))
     assert {name: (mark["kind"], mark["more"]) for name, mark in record.items()} == {
         "a": ("disk.full", 1),
         "a/a.log": ("disk.full", 0),
@@ -64,3 +65,10 @@ def test_a_mark_leads_to_the_lines_of_its_finding_and_each_log_has_its_own() -> 
     assert (record["a"]["log"], record["a"]["offset"], record["a"]["end"]) == ("a.log", 5, 12)
     assert [record[name]["first"] for name in ("a", "a/a.log", "a/b.log")] == [True, True, False]
     assert by_site([OTHER])["c"].is_cause is False
+
+
+def test_a_line_that_looks_like_an_error_is_marked_where_nothing_else_is() -> None:
+    line = First(StreamId("run-1", "d", "a.log"), 3, 9, None, {}, {})
+    assert {name: mark["kind"] for name, mark in marks_record([], line).items()} == {"d": "error", "d/a.log": "error"}
+    record = marks_record([found("d", "symptom", "log.error")], line)
+    assert {mark["kind"] for mark in record.values()} == {"log.error"}

@@ -106,7 +106,7 @@ class Troubles:
             look.findings = [{**finding_record(each), **named(each.stream)} for each in found[:MOST]]
             lines = LineSearch(reading, View(stamps=stamps_here(), notes=False), (0, 0))
             first = await first_error(reading, found, search, lines, around=False)
-            look.marks = marks_record(found, None if first is None else first.root)
+            look.marks = marks_record(found, first)
             look.first = None if first is None else _first_record(first, reading.ahead(first.stream))
             moments: Sequence[Moment] = ()  # without them only the rounds whose lines tell a time are known
             with suppress(NotAllowed):
