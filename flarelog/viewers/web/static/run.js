@@ -203,7 +203,7 @@ export class RunPage extends HTMLElement {
     if (!differs(this.first, found ? `${found.id} ${found.offset} ${found.count}` : String(looked))) return;
     this.first.dataset.id = found?.id ?? "";
     this.jump.hidden = !found;
-    if (!found) return this.fillRoom(this.first, icon(looked ? "complete" : "open"), looked ? "No error found" : "Looking for errors \u2026", "", []);
+    if (!found) return this.fillRoom(this.first, icon(looked ? "complete" : "open"), looked ? "No error found" : "Looking for errors \u2026", looked ? "No line looks like an error." : "in all logs", []);
     const { site, log } = found.stream;
     const where = h("bdi", {}, `${site}/${called(found.stream)}`);
     this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
