@@ -25,7 +25,7 @@ _SHIFTS = """
 _OOM = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 _BEGUN = b"2026-11-20 08:00:0%d INFO begins\n"
 LOGS = {
-    "berlin/train.log": numbered(40),
+    "berlin/train.log": b"".join(b"step %d loss %.2f\n" % (n, 1 / (n + 1)) for n in range(40)),
     "kyoto/rank-0.log": _BEGUN % 1 + numbered(3),
     "kyoto/rank-1.log": _BEGUN % 2 + b"2026-11-20 08:00:03 ERROR lost the server\n",
     "oslo/train.log": _BEGUN % 0 + _OOM,
@@ -45,13 +45,15 @@ def shifts(page: Page) -> list[object]:
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-@pytest.mark.parametrize("late", ["", "errors", "timeline", "machines"])
+@pytest.mark.parametrize("late", ["", "errors", "timeline", "machines", "curves"])
 def test_nothing_moves_on_a_first_visit(browser: Browser, web: tuple[Place, Web], width: int, late: str) -> None:
     held: list[Route] = []
     with tab_of(browser, web[1], viewport={"width": width, "height": 844}) as tab:
         page = tab.page
         page.add_init_script(_SHIFTS.replace("AGAIN", "100" if late == "errors" else "20_000"))
-        what = {"errors": "first-error|findings", "timeline": "lanes", "machines": "machines"}.get(late)
+        what = {"errors": "first-error|findings", "timeline": "lanes", "machines": "machines", "curves": "curves"}.get(
+            late
+        )
         if what:
             page.route(re.compile(f"/api/({what})"), lambda route: held.append(route))
         tab.open("/run/run-1")
@@ -70,6 +72,7 @@ def test_nothing_moves_on_a_first_visit(browser: Browser, web: tuple[Place, Web]
         expect(page.get_by_role("link", name="first cause: cuda.oom")).to_be_visible()
         expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
         expect(page.get_by_role("region", name="Machines")).to_be_visible()
+        expect(page.locator(".sites .curve").first).to_be_visible()
         page.wait_for_timeout(300)
         assert sum(value for value, _ in shifts(page)) < LEAST, shifts(page)  # type: ignore[misc, has-type]
         sites = rows.locator(".name a")
