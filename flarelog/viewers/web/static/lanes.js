@@ -35,7 +35,7 @@ export class Lanes extends Drawn {
     if (!this.made({ role: "img", "aria-label": "No times" })) return;
     this.said = h("p", { class: "said", role: "status" });
     this.legend = h("details", { class: "legend", on: { toggle: () => this.draw() } }, h("summary", {}, "Legend"), h("ul", {}, ...Object.entries(LEGEND).map(([what, words]) => h("li", {}, h("canvas", { width: 56, height: 2 * LANE, "data-what": what }), words))));
-    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said, this.legend), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
+    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.legend, this.said), h("div", { class: "scroll", tabindex: "0", role: "application", "aria-label": "Timeline: arrow keys choose a time and a site, with Shift a stretch, Enter reads its logs", on: { keydown: (event) => this.pressed(event), blur: () => this.cancel() } }, this.canvas));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
