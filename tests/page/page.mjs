@@ -2,7 +2,9 @@
 
 import { register } from "node:module";
 
-const HOOK = 'export const load = (url, context, next) => next(url, url.includes("/web/static/") ? { ...context, format: "module" } : context);';
+const SHAPES = "data:text/javascript,export const [SHAPES, KINDS, SIGNS, LEGEND] = [{}, {}, {}, []]"; // the page's server makes this module
+const HOOK = `export const load = (url, context, next) => next(url, url.includes("/web/static/") ? { ...context, format: "module" } : context);
+export const resolve = (name, context, next) => (name === "./shapes.js" ? { url: ${JSON.stringify(SHAPES)}, shortCircuit: true } : next(name, context));`;
 
 register(`data:text/javascript,${encodeURIComponent(HOOK)}`);
 Map.groupBy ??= (all, named) => all.reduce((found, one) => found.set(named(one), [...(found.get(named(one)) ?? []), one]), new Map()); // Node 20 has none
