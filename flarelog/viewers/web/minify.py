@@ -1,4 +1,4 @@
-"""The page's code without comments and indentation. Pure.
+"""The page's code and styles without comments and indentation. Pure.
 
 rjsmin ends a template where another one within it begins, and then takes spaces from its text, as from ` logs` in
 `${many ? `${many} logs` : ""}`. So each template with another one inside is kept from it.
@@ -35,6 +35,12 @@ def minified(code: str) -> str:
             parts.append(text)
         at = end
     return _KEPT.sub(lambda one: kept[int(one[1])], jsmin("".join((*parts, code[at:]))))
+
+
+def minified_style(style: str) -> str:
+    """*style*, a sheet without two spaces in a text, without comments and needless spaces."""
+    text = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL))
+    return re.sub(r": (?=[^\"])", ":", re.sub(r" ?([{};,]) ?", r"\1", text)).replace(";}", "}").strip()
 
 
 def _template(code: str, at: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.viewers.web.files import PAGE, files
-from flarelog.viewers.web.minify import minified
+from flarelog.viewers.web.minify import minified, minified_style
 
 INNER = '`${one ? `${two} of  three, ` : " so far"} and  ${{ a: `b  c` }.a} \\` d  e`'
 
@@ -29,3 +29,8 @@ def test_the_page_has_no_text_that_lost_its_spaces() -> None:
     page = files()[PAGE].data.decode()
     assert '" so far"' in page
     assert "`last known: ${past(state)}`" in page
+
+
+def test_a_style_keeps_its_texts_and_the_spaces_that_mean_something() -> None:
+    style = '/* why */\na > b,\nc :hover { color: red; width: calc(1px + 2px); }\nd::before { content: "x: "; }\n'
+    assert minified_style(style) == 'a > b,c :hover{color:red;width:calc(1px + 2px)}d::before{content: "x: "}'
