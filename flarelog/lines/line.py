@@ -73,6 +73,10 @@ class Rest(Line):
     """The rest of a line whose beginning was not drawn."""
 
 
+class Stripped(Line):
+    """A line of which drawing has removed a control character or sequence other than a colour."""
+
+
 class Note(Untimed):
     """A line that is not in the log: a sentence about the bytes around it."""
 

@@ -18,6 +18,7 @@ from flarelog.lines.sgr import RESETS, style_behind
 from flarelog.model import StreamInfo
 from flarelog.render.rows import WINDOW
 from flarelog.viewers.flow import Flow, View
+from flarelog.viewers.web.controls import marked
 from flarelog.viewers.web.numbering import left_out
 
 BEFORE = 1 << 20  # bytes above the place that are drawn at most
@@ -209,7 +210,7 @@ class Drawing:
         while last > self._at + 1 and last < len(self._items) and self._goes_with_next(last - 1):
             last -= 1
         rows, rest = self._items[first:last], self._items[last:]
-        found.rows = rows
+        found.rows = rows = marked(self._text, self._began, rows)
         found.keys = StoredKeys().feed((line.time for line in self._items), over=True)[first:last]
         found.begin = rows[0].offset if rows else self._wanted.at
         if self._wanted.before and not first:

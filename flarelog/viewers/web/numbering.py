@@ -38,6 +38,11 @@ class Numbering:
         self._lines = self._next = 0  # line feeds before _begin; before the next row, if each row is a line
         self._counted = False  # a row has a number: those behind it are counted from there
 
+    @property
+    def text(self) -> tuple[bytearray, int]:
+        """The bytes that may be of rows to come, and their offset."""
+        return self._text, self._begin
+
     def feed(self, offset: int, data: bytes) -> None:
         """Take *data*, the next bytes, at *offset*; bytes that came before are skipped."""
         self._text += data[max(0, self._begin + len(self._text) - offset) :]

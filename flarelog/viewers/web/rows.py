@@ -2,27 +2,34 @@
 
 A row is ``[k, offset, end, text, flags, time, spans, key, line]``; empty values at its end are left out. A live row is
 merged with other logs' by its *key*, which is there unless it is the row's time, or without one that of the row before.
-The line number is there unless it is the previous row's plus one. Encoded rows are text without their ``[k,``, so that
-viewers that number their streams differently share them.
+The line number is there unless it is the previous row's plus one. A span has a beginning, a length and classes; that of
+the message of a JSON object is its row's only span, of the class ``m`` and of the line's level. A note with WARNING is
+one of a loss or a failure. Encoded rows are text without their ``[k,``, so that viewers that number their streams
+differently share them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 from time import time_ns
 
 from flarelog.lines.levels import Level
-from flarelog.lines.line import MARK, Line, Note, Rest
+from flarelog.lines.line import MARK, Line, Note, Rest, Stripped
 from flarelog.lines.merge import LiveKeys
+from flarelog.lines.messages import message_of
+from flarelog.lines.meters import done
 from flarelog.lines.sgr import SGR, changed
 from flarelog.model import StreamInfo
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import Item
+from flarelog.viewers.web.controls import marked
 from flarelog.viewers.web.numbering import Numbering
 
-BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST, BEGINS = 1, 2, 4, 8, 16, 32, 64, 128, 256
+BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR, REST, BEGINS, STRIPPED = 1, 2, 4, 8, 16, 32, 64, 128, 256, 512
+_LEVELS = {int(level): level.name.lower() for level in Level}
+_CALM = ("file-began", "file-continued", "hole", "later", "skipped")  # events of notes that warn of nothing
 _WARNING, _ERROR = int(Level.WARNING), int(Level.ERROR)  # ints: looking up a member of an enum takes ten times as long
 _MILLISECOND = 1_000_000
 SPANS = 2000  # of a row; the text behind them has no colour
@@ -39,7 +46,7 @@ class LiveRows:
 
     def of(self, items: Sequence[Item]) -> str:
         """*items* as rows, with a line feed between two."""
-        lines, now, found = [item for item in items if item is not None], time_ns(), []
+        lines, now, found = marked(*self.numbering.text, items), time_ns(), []
         for line, number in zip(lines, self.numbering.of(lines), strict=True):
             before, self._key = self._key, self._keys.of(line.time, now)
             told = self._key == (before if line.time is None else line.time)
@@ -53,7 +60,7 @@ def encoded(line: Line, key: int | None = None, number: int | None = None) -> st
     text, spans = parted(text)
     flags = 0
     if isinstance(line, Note):
-        flags, spans = NOTE, ""
+        flags, spans = NOTE if _is_calm(line) else NOTE | WARNING, ""
     else:
         if level is not None and level >= _WARNING:
             flags |= ERROR if level >= _ERROR else WARNING
@@ -67,6 +74,10 @@ def encoded(line: Line, key: int | None = None, number: int | None = None) -> st
             flags |= CUT
         if isinstance(line, Rest):
             flags |= REST
+        elif isinstance(line, Stripped):
+            flags |= STRIPPED
+        if text[:1] == "{" and not spans:
+            spans = _message(text, level)
     more = "" if number is None else f",{number}"
     for value in (key, spans or None, None if time is None else time // _MILLISECOND):
         if value is not None or more:
@@ -74,10 +85,39 @@ def encoded(line: Line, key: int | None = None, number: int | None = None) -> st
     return f"{offset},{end},{encode_basestring(text)},{flags}{more}]"
 
 
+def _is_calm(note: Note) -> bool:
+    """Whether *note* warns of nothing: no byte is missing, and nothing failed."""
+    event: Mapping[str, object] = getattr(note, "event", {})
+    match event.get("event"):
+        case "ended":
+            return bool(event["sealed"]) and not event["incomplete"]
+        case "file-ended":
+            return "the file ended here" in note.text  # not: its end was not seen
+        case "exit":
+            return event["code"] == 0
+        case name:
+            return name in _CALM
+
+
+def _message(text: str, level: int | None) -> str:
+    """The span of the message of *text*, an object of JSON with *level*; empty without one."""
+    found = message_of(text)
+    if found is None:
+        return ""
+    begin, end = found
+    if not text.isascii():
+        begin, end = _units(text[:begin]), _units(text[:end])
+    return f'[[{begin},{end - begin},"m {_LEVELS.get(level or 0, "")}"]]'
+
+
 def bar(offset: int, text: str) -> str:
-    """An open row: a state of a bar, or a line that has not ended."""
+    """An open row: a state of a bar, or a line that has not ended. In the place of the key it has the percentage that
+    is done, if its text has one.
+    """
     text, spans = parted(text)
-    return f"{offset},{offset},{encode_basestring(text)},{BAR}{f',null,{spans}' if spans else ''}]"
+    share = done(text)
+    more = f",null,{spans or 'null'},{share:g}" if share is not None else f",null,{spans}" if spans else ""
+    return f"{offset},{offset},{encode_basestring(text)},{BAR}{more}]"
 
 
 def numbered(k: int, rows: str) -> str:

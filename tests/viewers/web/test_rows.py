@@ -73,12 +73,49 @@ def test_the_lines_of_a_traceback_can_be_folded_into_its_first(block: bytes) -> 
 
 def test_notes_and_outputs_are_told_apart() -> None:
     note = json.loads(f"[{numbered(0, encoded(Note.at(7, 'gap: x', {'event': 'gap'})))}]")[0]
-    assert (note[1], note[2], note[4]) == (7, 7, NOTE)
+    assert (note[1], note[2], note[4]) == (7, 7, NOTE | WARNING)
     line = json.loads(f"[{numbered(0, encoded(Line(0, 1, 'x', 'stderr', 1_795_420_801_123_456_789)))}]")[0]
     assert line == [0, 0, 1, "x", STDERR, 1_795_420_801_123]
     assert json.loads(f"[{numbered(1, bar(5, chr(27) + '[1m50%' + chr(27) + '[0m'))}]") == [
-        [1, 5, 5, "50%", BAR, None, [[0, 3, "b"]]]
+        [1, 5, 5, "50%", BAR, None, [[0, 3, "b"]], 50]
     ]
+
+
+@together(
+    ("event", "warns"),
+    [
+        ({"event": "ended", "sealed": True, "incomplete": None}, False),
+        ({"event": "ended", "sealed": True, "incomplete": "1 gap"}, True),
+        ({"event": "ended", "sealed": False, "incomplete": None}, True),
+        ({"event": "exit", "code": 0}, False),
+        ({"event": "exit", "code": 1}, True),
+        ({"event": "exit", "code": None}, True),
+        ({"event": "file-began"}, False),
+        ({"event": "gap"}, True),
+    ],
+)
+def test_a_note_warns_where_bytes_are_missing_or_something_failed(event: dict[str, object], warns: bool) -> None:
+    row = json.loads(f"[0,{encoded(Note.at(7, 'a note', event))}")
+    assert row[4] == (NOTE | WARNING if warns else NOTE)
+
+
+def test_the_end_of_a_file_warns_where_it_was_not_seen() -> None:
+    for text, flags in (("the file ended here: rotated", NOTE), ("incomplete: the end was not seen", NOTE | WARNING)):
+        assert json.loads(f"[0,{encoded(Note.at(7, text, {'event': 'file-ended'}))}")[4] == flags
+
+
+@together(
+    ("text", "span"),
+    [
+        ('{"level":"ERROR","msg":"no"}', [24, 2, "m error"]),
+        ('{"\U0001f600":"\U0001f600","msg":"no"}', [18, 2, "m "]),
+        ('{"level":"INFO"}', None),
+        ('\x1b[1m{"msg":"bold"}\x1b[0m', [0, 14, "b"]),
+    ],
+)
+def test_an_object_s_message_is_a_span(text: str, span: list[object] | None) -> None:
+    (row,) = rows(f"{text}\n".encode())
+    assert row[6:] == ([[span]] if span else [])
 
 
 def test_colours_are_spans_in_the_units_of_a_browser() -> None:
@@ -153,7 +190,7 @@ def test_a_live_row_has_its_key_where_that_is_not_its_time() -> None:
     with mock.patch("flarelog.viewers.web.rows.time_ns", return_value=7 * second):
         live = LiveRows(StreamInfo(StreamId("run-1", "kyoto", "log.txt"), 0, 0, 0, False), 0)
         numbers = [None, 9, 10, None, 11, None, None]
-        live.numbering = cast(Numbering, SimpleNamespace(of=lambda _: numbers))
+        live.numbering = cast(Numbering, SimpleNamespace(of=lambda _: numbers, text=(b"", 0)))
         live_rows = live.of(lines)
     found = json.loads(f"[{numbered(0, live_rows)}]")
     assert [row[7] if len(row) > 7 else None for row in found] == [7000, None, None, 5000, 5000, None, None]
