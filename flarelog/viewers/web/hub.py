@@ -28,6 +28,7 @@ RING = 1 << 20  # characters of encoded rows
 NEAR = 256 << 10  # bytes before the end of a stream, from which on a viewer shares its feed
 SLICE = (4 << 10, 64 << 10)  # bytes that are drawn in one step, from and to
 TURN = (0.002, 0.008)  # seconds that a step should take, from and to
+STILL = 60.0  # seconds without a byte after which a bar no longer moves
 TICK = 1.0  # seconds after which viewers are woken without news
 LONGEST_PAUSE = 1.0  # seconds between two retries: people wait for one
 
@@ -81,6 +82,8 @@ class Feed:
         self.done = False  # the stream is sealed, and was drawn to its end
         self.lost = ""  # why no bytes come for now
         self.opened = ""  # its open rows, encoded
+        self.drawn = start  # the bytes before it were drawn when they were open
+        self.came = info.grown  # when its latest bytes did, in milliseconds since 1970
         self.place = start
         self._begin, self._line_of, self._from = begin, line_of, start
         self._flow: Flow | None = None
@@ -94,6 +97,11 @@ class Feed:
         self._fed = asyncio.Event()  # bytes came that may be complete after a pause
         self._slices = Slices()
         self._calm = False  # no open row was written with cursor movements
+
+    @property
+    def still(self) -> bool:
+        """Whether no byte has come for STILL: its open rows are no bars that move."""
+        return time.time() * 1000 - self.came >= STILL * 1000
 
     # --- viewers
 
@@ -178,7 +186,7 @@ class Feed:
                     flow.learn(number, (what,))
                     self._fed.set()
                     continue
-                data, at = bytes(what), 0
+                data, at, self.came = bytes(what), 0, int(time.time() * 1000)
                 calm = is_calm(data) and (self._calm or flow.place == flow.position)
                 self._calm = calm
                 while at < len(data):
@@ -234,6 +242,7 @@ class Feed:
                     if flow.unsettled:
                         self._fed.set()
                 rows = "\n".join(bar(flow.place, text) for text in flow.open())
+                self.drawn = flow.position
                 if rows != self.opened:
                     self.opened = rows
                     self._tell()

@@ -90,7 +90,7 @@ class _Part:
     rows: list[str] = field(default_factory=list)
     told: int = -1
     feed: Feed | None = None
-    bars: str = ""
+    bars: tuple[str, bool] = "", False  # the open rows that were sent, and whether they stand still
     done: bool = False
 
 
@@ -302,12 +302,15 @@ class Tail:
 
     def _bars(self) -> None:
         for part in self._parts:
-            if part.feed is not None and part.position != part.feed.place:
-                continue  # rows above the open ones are still to come
-            opened = part.feed.opened if part.feed is not None else ""
-            if opened != part.bars:
-                part.bars = opened
-                self._said.append(f'{{"bars":[{numbered(part.k, opened)}],"k":{part.k}}}')
+            if part.feed is not None and not part.feed.place <= part.position <= part.feed.drawn:
+                continue  # rows above the open ones are still to come, or the feed has not come to the viewer's place
+            opened, still = (
+                (part.feed.opened, bool(part.feed.opened) and part.feed.still) if part.feed is not None else ("", False)
+            )
+            if (opened, still) != part.bars:
+                part.bars = opened, still
+                more = ',"still":true' if still else ""
+                self._said.append(f'{{"bars":[{numbered(part.k, opened)}],"k":{part.k}{more}}}')
 
     def _lose(self, part: _Part, why: str) -> None:
         """Report that no bytes come for now, or that they come again: once for all streams."""
