@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from flarelog.delivery.fairness import FairMap
 from flarelog.errors import InvalidName, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, StreamId, StreamInfo
@@ -36,6 +37,7 @@ from flarelog.viewers.web.runs import Chosen, Removed, Wanted, chosen, runs_reco
 from flarelog.viewers.web.trouble import Troubles
 from flarelog.viewers.web.windows import info_of
 
+NUMBERED = 1000  # runs whose sites keep their numbers
 FRESH = 0.5  # seconds for which a list is reused
 ONE = 0.3  # seconds for which the length of one log is reused
 ASKED = 1.0  # seconds between two questions whether the receiver still answers
@@ -85,6 +87,7 @@ class Lists:
         self._making: dict[tuple[bytes, str], _Listing] = {}
         self._ones = Lately[StreamInfo](ONE, share=0, waits=True)
         self._runs: dict[Rights, asyncio.Task[list[RunInfo]]] = {}
+        self._numbers = FairMap[tuple[bytes, str], dict[str, int]](NUMBERED, lambda key: key[0])
         self._timelines = Lately[list[Moment]](1.0, share=10, waits=True, kept=20)
 
     async def timeline(self, rights: Rights, run: str) -> list[Moment]:
@@ -114,6 +117,14 @@ class Lists:
         wanted = tuple(sorted(sites))
         made = partial(self._listed, rights, run, wanted, _Listing())
         return await self._kept.of((rights.key, run, wanted), (), made)
+
+    def numbers(self, rights: Rights, run: str, sites: Iterable[str]) -> dict[str, int]:
+        """A number for each of *sites* of *run*, in this order where they are new; it stays as long as this server
+        runs, whichever sites an answer names, so that a site has one colour everywhere.
+        """
+        numbers = self._numbers.get((rights.key, run)) or {}
+        self._numbers[rights.key, run] = numbers
+        return {site: numbers.setdefault(site, len(numbers)) for site in dict.fromkeys(sites)}
 
     def forget(self, rights: Rights, run: str) -> None:
         """Drop the lists of *run*, of which a log was removed: the next client, for any site, gets a new list."""
@@ -270,8 +281,13 @@ class Answers:
         while.
         """
 
+        run, _, infos, _ = of
+        numbers = self.lists.numbers(rights, run, (info.stream.site for info in (*infos, *how.get("unstored", ()))))
+
         def encoded() -> tuple[bytes, str]:
             record = overview.run_record(*of, live=rights.origin.live, **how)
+            for site in record["sites"]:
+                site["number"] = numbers[site["site"]]
             body = as_json(record | {"receiver": self._logins.name} | more)
             return body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
 

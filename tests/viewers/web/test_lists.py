@@ -275,3 +275,13 @@ def test_all_runs_are_asked_for_once_for_all_tabs_also_for_those_that_are_gone(
         await asyncio.wait((last,))
 
     asyncio.run(play())
+
+
+def test_a_site_keeps_its_number_whichever_sites_an_answer_names(store: Path) -> None:
+    lists, (mine, _) = Lists(), rights(store)
+    assert lists.numbers(mine, RUN, ["kyoto", "kyoto", "lyon"]) == {"kyoto": 0, "lyon": 1}
+    assert lists.numbers(mine, RUN, SITES) == {"berlin": 2, "kyoto": 0, "lyon": 1, "porto": 3}
+    assert lists.numbers(mine, "run-2", ["porto"]) == {"porto": 0}
+    for number in range(answers.NUMBERED + 1):
+        lists.numbers(mine, f"other-{number}", ["kyoto"])
+    assert len(lists._numbers) <= answers.NUMBERED
