@@ -148,7 +148,7 @@ def test_the_row_under_the_pointer_stays_there_when_rows_arrive_above_it(tab: Ta
             const aimed = [...list.querySelectorAll(".row")].find((row) => row.textContent.includes("000155 step"));
             const box = aimed.getBoundingClientRect();
             const earlier = (n) => [0, n - 30, n - 29, `earlier ${n}`, 0, null, null];
-            list.prepend(Array.from({ length: 30 }, (_, n) => earlier(n)), { from: -30 });
+            list.keep(() => list.lines.prepend(Array.from({ length: 30 }, (_, n) => earlier(n)), { from: -30 }));
             const hit = document.elementFromPoint(box.x + 100, box.y + box.height / 2);
             return hit?.closest(".row")?.textContent ?? "no row";
         }"""

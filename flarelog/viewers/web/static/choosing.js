@@ -3,7 +3,7 @@
 import { fragment, put } from "./address.js";
 import { path } from "./api.js";
 import { say } from "./dom.js";
-import { CUT, NOTE, key } from "./lines.js";
+import { CUT, NOTE, STRIP, key } from "./lines.js";
 import { Moving } from "./moving.js";
 import { count, several } from "./words.js";
 
@@ -19,11 +19,11 @@ export class Choosing extends Moving {
     const { list } = this;
     const [k, offset, end, text, flags] = item.row;
     if (!more && list.current === key(item.row)) return this.clear();
+    if (item.row.open === STRIP) return list.unfold(item);
     if (more && this.anchor && this.anchor[0] !== k) return say(this.told, "A mark stays within one log.");
     if (list.follow) list.turn(false);
     list.current = key(item.row);
     list.seeks = false;
-    list.extra = 0;
     if (!(flags & NOTE)) {
       if (more && this.anchor && this.anchor[0] === k) this.mark(k, Math.min(offset, this.anchor[1]), Math.max(end, this.anchor[2], offset + 1));
       else this.mark(k, offset, Math.max(end, offset + 1), true);

@@ -12,6 +12,8 @@ export const KEYS = [
   [":", "Go to a line, @offset, share or time"],
   ["f", "Follow the end, or stop"],
   ["t", "Show or hide times"],
+  ["w", "Wrap all lines, or not"],
+  ["r", "Lines of JSON as they are, or their messages first"],
   ["Enter", "Open or fold the traceback of the chosen line"],
   ["c", "The link to the marked lines, and a command that shows them"],
   ["Esc", "Close, unmark"],

@@ -17,17 +17,20 @@ export const TRACE = 16;
 export const CUT = 32;
 export const STDERR = 64;
 export const REST = 128; // the row's line begins above the row
+export const STRIPPED = 512; // control characters were removed from the row's line
 const BEGINS = 256; // a traceback, a stack or a panic begins in the row, and goes on in rows with TRACE
 
 /**
  * @typedef {[k: number, offset: number, end: number, text: string, flags: number, time?: number|null, spans?: any[]|null, key?: number|null, line?: number]
- *   & {left: number, time: number, open?: string}} Row
- * @typedef {{row: Row, number: number|null, hidden: number, tail: Row|null}} Item of the view
+ *   & {left: number, time: number, open?: string, over?: boolean}} Row
+ * @typedef {{row: Row, number: number|null, hidden: number, tail: Row|null, folded?: boolean}} Item of the view
  */
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
 const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
 const FOLDED = 4; // rows: a shorter traceback is not folded
+
+export const STRIP = "open:strip"; // the key of the row into which bars are folded
 
 /** The sort key of a row within its log: a note comes before the line at its offset. @param {Row} row */
 function order(row) {
@@ -49,6 +52,7 @@ export class Lines {
   level = 0; // flags of which a row must have one; 0: all rows
   merged = false;
   timed = false; // whether the logs are merged by time
+  room = Infinity; // rows at the end, at most, for bars that move: more are folded into one
   /** @type {Row[]} */
   rows = [];
   from = 0; // the bytes that the rows cover, of a single log
@@ -113,10 +117,28 @@ export class Lines {
     return fresh.length;
   }
 
-  /** Sets the rows that may still change at the end of log *k*. @param {number} k  @param {Row[]} rows */
-  reopen(k, rows) {
-    this.open[k] = rows.map((row, at) => Object.assign(/** @type {Row} */ ([...row]), { 0: k, open: `open:${k}:${at}` }));
+  /** Sets the rows that may still change at the end of log *k*. *still*: nothing has come for long. @param {number} k  @param {Row[]} rows */
+  reopen(k, rows, still = false) {
+    this.open[k] = rows.map((row, at) => Object.assign(/** @type {Row} */ ([...row]), { 0: k, open: `open:${k}:${at}`, over: still || row[7] === 100 }));
     this.changed();
+  }
+
+  /** Adds the open rows to *shown*: those that are over at the places of their logs' last rows, the others at the end. @param {Item[]} shown */
+  pin(shown) {
+    const item = (/** @type {Row} */ row) => ({ row, number: null, hidden: 0, tail: null });
+    const open = this.open.flatMap((rows) => rows ?? []);
+    const over = this.merged ? open.filter((row) => row.over) : [];
+    for (const row of over) shown.splice(shown.findLastIndex((one) => one.row[0] === row[0]) + 1, 0, item(row));
+    const moving = open.filter((row) => !over.includes(row));
+    if (moving.length > this.room) {
+      const known = moving.filter((row) => row[7] !== undefined);
+      const [k, offset, , text] = known.reduce((one, other) => (other[7] < one[7] ? other : one), known[0] ?? moving[0]);
+      const strip = Object.assign([k, offset, offset, `${moving.length} bars${known.length ? ", the slowest" : ""}: ${text}`, BAR], { open: STRIP });
+      const folded = !this.opened.has(STRIP);
+      shown.push({ ...item(strip), hidden: moving.length, folded });
+      if (folded) return;
+    }
+    shown.push(...moving.map(item));
   }
 
   /**
@@ -269,7 +291,7 @@ export class Lines {
       }
       at -= 1;
     }
-    if (!this.level) for (const rows of this.open) for (const row of rows ?? []) shown.push({ row, number: null, hidden: 0, tail: null });
+    if (!this.level) this.pin(shown);
     this.viewed = shown;
     return shown;
   }

@@ -1,16 +1,21 @@
 /**
- * A list of rows with about 80 of them in the document, however many there are: rows of one height, and one opened row
- * that wraps. The box scrolls as any box does, so that wheels, fingers and keys work as usual; the page puts rows before
- * and behind the present ones, and the rows on the screen stay in place.
+ * A list of rows with about 80 of them in the document, however many there are. The opened row wraps, and all rows do where
+ * the visitor wants it: a row that wraps has its true height once it was drawn, and a likely one before. The box scrolls as
+ * any box does, so that wheels, fingers and keys work as usual; the page puts rows before and behind the present ones, and
+ * the rows on the screen stay in place, whatever heights are found.
  */
 
 import { h } from "./dom.js";
-import { CUT, Lines, NOTE, key } from "./lines.js";
-import { blank, fill, legible } from "./paint.js";
+import { CUT, Lines, NOTE, STRIP, key } from "./lines.js";
+import { APART, blank, extent, fill, legible } from "./paint.js";
+import { moment } from "./words.js";
 
 const AROUND = 14; // rows above and below the screen that are in the document
 const ABOVE = 4; // rows above it while the end is followed: scrolling up ends that
 const PACE = [25, 150]; // ms between two drawings of live rows: at least, and at most
+const TRIES = 4; // drawings of one frame, until the heights of all drawn rows are known
+const UNTIMED = 50; // rows without a time that may stand between two rows of one date
+const END = "end"; // the aim behind the last row
 const REST = 3; // pause after a drawing of live rows, as a multiple of its time: other programs need the machine
 
 export class LogList extends HTMLElement {
@@ -22,11 +27,14 @@ export class LogList extends HTMLElement {
     this.colours = [0];
     this.follow = false;
     this.current = null; // key of the row that is opened
-    this.aim = null; // key of the row that was gone to, until it is opened
+    this.aim = null; // key of the row that was gone to, or END, until it is drawn
     this.seeks = false; // whether the first hit in the opened row is to be shown, as soon as it is highlighted
     this.marked = null; // [k, from, to]: bytes of a permalink
     this.nodes = new Map(); // by key
-    this.extra = 0; // height of the opened row beyond one
+    this.wraps = false;
+    this.raw = false; // whether an object of JSON is shown as it is
+    this.columns = 80; // characters that fit beside each other in a row
+    this.age = 0; // of the heights of rows: those of another age are no longer true
     this.height = 20;
     this.expected = 0;
     this.rested = 0; // when live rows may be drawn again
@@ -37,7 +45,8 @@ export class LogList extends HTMLElement {
   connectedCallback() {
     if (this.box) return;
     this.box = h("div", { class: "box" });
-    this.append(this.box);
+    this.probe = h("span", { class: "probe", "aria-hidden": "true" }, "0");
+    this.append(this.box, this.probe);
     this.tabIndex = 0;
     this.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.addEventListener("click", (event) => this.clicked(event));
@@ -47,7 +56,12 @@ export class LogList extends HTMLElement {
     this.addEventListener("keydown", (event) => this.all(event));
     document.addEventListener("selectionchange", (this.onselection = () => this.selected()));
     this.sized = new ResizeObserver(() => {
-      this.height = parseFloat(getComputedStyle(this).lineHeight) || 20;
+      this.keep(() => {
+        this.height = parseFloat(getComputedStyle(this).lineHeight) || 20;
+        this.age += 1;
+        this.lines.room = Math.max(1, Math.floor(this.clientHeight / this.height / 4));
+        this.lines.changed();
+      });
       this.draw();
     });
     this.sized.observe(this);
@@ -88,21 +102,44 @@ export class LogList extends HTMLElement {
 
   // Positions of rows.
 
+  /** Where each row begins, and the last one ends, in pixels. */
+  tops() {
+    const view = this.lines.view();
+    const { current, age, height } = this;
+    const { of } = this;
+    if (of?.view === view && of.current === current && of.age === age) return of.tops;
+    const tops = new Float64Array(view.length + 1);
+    this.opened = current === null ? -1 : this.indexOf(current);
+    for (let at = 0; at < view.length; at += 1) tops[at + 1] = tops[at] + (this.wraps || at === this.opened ? this.tall(view[at], at === this.opened) : height);
+    this.of = { view, current, age, tops };
+    return tops;
+  }
+
+  /** The height of a row that wraps: as it was drawn, or as it may be. */
+  tall(item, open) {
+    const { fit } = item.row;
+    if (fit?.age === this.age && fit.open === open && fit.tail === item.tail) return fit.height;
+    return this.height * Math.max(1, Math.ceil(extent(item, open, this.raw) / this.columns));
+  }
+
   top(index) {
-    return index * this.height + (this.opened >= 0 && index > this.opened ? this.extra : 0);
+    return this.tops()[index];
   }
 
   /** The index of the row at *y*. */
   at(y) {
-    if (this.opened >= 0 && y > this.opened * this.height) {
-      const past = y - this.opened * this.height;
-      return past < this.height + this.extra ? this.opened : Math.floor((y - this.extra) / this.height);
+    const tops = this.tops();
+    let [low, high] = [0, tops.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (tops[middle] <= y) low = middle;
+      else high = middle - 1;
     }
-    return Math.max(0, Math.floor(y / this.height));
+    return low;
   }
 
   get whole() {
-    return this.top(this.lines.view().length) + (this.opened === this.lines.view().length - 1 && this.opened >= 0 ? this.extra : 0);
+    return this.tops().at(-1);
   }
 
   /** The first and the last item on the screen. */
@@ -119,24 +156,34 @@ export class LogList extends HTMLElement {
     this.expected = this.scrollTop;
   }
 
-  /** Takes note of the opened row, and gives the box the height of all rows. */
+  /** Gives the box the height of all rows. */
   size() {
-    this.opened = this.current === null ? -1 : this.indexOf(this.current);
-    if (this.opened < 0) this.extra = 0;
     this.box.style.blockSize = `${this.whole}px`;
   }
 
   render() {
     const view = this.lines.view();
-    this.size();
-    if (this.follow) this.scroll(this.whole);
-    const first = Math.max(0, this.at(this.scrollTop) - (this.follow ? ABOVE : AROUND));
-    const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + AROUND + 1);
-    const wanted = [];
-    for (let index = first; index < last; index += 1) wanted.push(index);
-    this.pinned(first, last, wanted);
-    this.place(view, wanted);
-    this.measure();
+    let ends = this.follow || this.aim === END;
+    let [still, y] = [-1, 0]; // the row that stays where it is, and where that is
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      this.size();
+      if (ends) this.scroll(this.whole);
+      else if (still >= 0) this.scroll(this.top(still) - y);
+      const first = Math.max(0, this.at(this.scrollTop) - (this.follow ? ABOVE : AROUND));
+      const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + AROUND + 1);
+      if (still < 0 && view.length) {
+        still = this.aim && !ends ? this.indexOf(this.aim) : -1;
+        if (still < first || still >= last) still = Math.min(view.length - 1, this.at(this.scrollTop));
+        y = this.top(still) - this.scrollTop;
+        ends ||= !this.aim && this.scrollTop > 0 && this.scrollTop + this.clientHeight > this.whole - 1;
+      }
+      const wanted = [];
+      for (let index = first; index < last; index += 1) wanted.push(index);
+      this.pinned(first, last, wanted);
+      this.place(view, wanted);
+      if (!this.measure()) break;
+    }
+    this.fits();
     this.dispatchEvent(new CustomEvent("drawn"));
   }
 
@@ -176,9 +223,10 @@ export class LogList extends HTMLElement {
   show(node, item, name, index) {
     const open = index === this.opened;
     const before = node.item;
-    if (node.row !== item.row || node.open !== open || before?.tail !== item.tail || before?.hidden !== item.hidden || before?.number !== item.number || node.about !== this.lines.about) {
-      fill(node, item, { about: this.lines.about, names: this.names, titles: this.titles, colours: this.colours, open });
-      node.about = this.lines.about;
+    const { raw, lines: { about } } = this;
+    const dated = this.dated(index);
+    if (node.row !== item.row || node.open !== open || before?.tail !== item.tail || before?.hidden !== item.hidden || before?.number !== item.number || node.about !== about || node.raw !== raw || node.dated !== dated) {
+      fill(node, item, { about, names: this.names, titles: this.titles, colours: this.colours, open, raw, dated });
     }
     const y = this.top(index);
     if (node.y !== y) node.style.transform = `translateY(${(node.y = y)}px)`;
@@ -189,21 +237,51 @@ export class LogList extends HTMLElement {
     else node.removeAttribute("aria-current");
   }
 
-  /** The opened row wraps: its extra height moves the rows below it. A row that was gone to is shown as far as it fits. */
+  /** Takes the heights of the drawn rows that wrap. Returns whether one is another than was thought. */
   measure() {
-    const node = this.opened >= 0 ? this.nodes.get(this.current) : null;
-    if (!node) return;
-    const extra = Math.max(0, node.offsetHeight - this.height);
-    const grown = Math.abs(extra - this.extra) >= 0.5;
-    if (grown) this.extra = extra;
-    if (this.aim === this.current) {
-      this.aim = null;
-      const top = this.top(this.opened);
-      const below = top + this.height + extra - this.scrollTop - this.clientHeight;
-      this.box.style.blockSize = `${this.whole}px`;
-      if (below > 0) this.scroll(Math.min(top, this.scrollTop + below));
+    let changed = false;
+    if (this.wraps && this.nodes.size) {
+      const { text } = this.nodes.values().next().value;
+      const width = text.clientWidth;
+      if (width !== this.width) {
+        this.width = width; // also where a column beside the text came or grew
+        this.columns = Math.max(8, Math.floor(width / this.probe.getBoundingClientRect().width));
+        this.age += 1;
+        changed = true;
+      }
     }
-    if (grown) this.draw();
+    for (const node of this.nodes.values()) {
+      if (!this.wraps && !node.open) continue;
+      const height = Math.max(this.height, node.getBoundingClientRect().height);
+      const { open, item: { row, tail } } = node;
+      if (Math.abs(height - this.tall(node.item, open)) >= 0.5) changed = true;
+      row.fit = { age: this.age, open, tail, height };
+    }
+    if (changed) this.of = null;
+    return changed;
+  }
+
+  /** A row that was gone to, and is opened, is shown as far as it fits. */
+  fits() {
+    if (this.aim && this.aim === this.current && this.opened >= 0) {
+      const top = this.top(this.opened);
+      const below = this.top(this.opened + 1) - this.scrollTop - this.clientHeight;
+      if (below > 0) {
+        this.scroll(Math.min(top, this.scrollTop + below));
+        this.draw();
+      }
+    }
+    this.aim = null;
+  }
+
+  /** Whether the date of the row at *index* is another than that of the last row above it with a time. */
+  dated(index) {
+    const view = this.lines.view();
+    const time = view[index].row[5];
+    let above = index - 1;
+    while (view[above] && !view[above].row[5] && index - above < UNTIMED) above -= 1;
+    const before = view[above]?.row[5];
+    return Boolean(time) && (!before || moment(before).slice(0, 10) !== moment(time).slice(0, 10));
   }
 
   indexOf(name) {
@@ -218,6 +296,7 @@ export class LogList extends HTMLElement {
     if (Math.abs(moved) < 2) return; // the list scrolled by itself, and was drawn
     // The document's height counts, not the rows': rows that came since the last drawing do not end following.
     const bottom = this.scrollHeight - this.clientHeight - this.scrollTop < this.height;
+    this.aim = null;
     if (moved < 0 && this.follow && !bottom) this.turn(false);
     else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
     this.expected = this.scrollTop;
@@ -233,8 +312,11 @@ export class LogList extends HTMLElement {
 
   clicked(event) {
     const node = event.target.closest?.(".row");
+    const button = event.target.closest?.("button");
+    if (button) return button.value ? this.dispatchEvent(new CustomEvent("field", { detail: button.value })) : this.bare();
     const sign = event.target.closest(".fold, .more"); // a sign is no text: a click on it keeps a selection
     if (!node || (!sign && !getSelection().isCollapsed)) return;
+    if (node.key === STRIP) return this.unfold(node.item);
     if (node.item.hidden && (sign || node.item.tail)) this.unfold(node.item);
     this.dispatchEvent(new CustomEvent("choose", { detail: { item: node.item, more: event.shiftKey } }));
   }
@@ -246,27 +328,52 @@ export class LogList extends HTMLElement {
     this.draw();
   }
 
-  /** Puts *rows* before the present ones, and keeps the screen as it is. */
-  prepend(rows, how) {
-    const before = this.lines.view().length;
-    this.lines.prepend(rows, how);
-    this.moved(this.lines.view().length - before);
+  /**
+   * Does *change*, which puts rows before the screen or gives rows other heights, and keeps the screen as it is; the drawn
+   * rows move along, so that a click hits the row it aims at. Returns how many rows came before the screen.
+   */
+  keep(change) {
+    const before = this.tops();
+    const seen = this.seen();
+    const held = seen ? this.lines.view().slice(seen.before, this.at(this.scrollTop + this.clientHeight) + 1) : [];
+    change();
+    this.size();
+    const places = new Map(this.lines.view().map(({ row }, at) => [row, at]));
+    const at = held.findIndex(({ row }) => places.has(row));
+    const now = places.get(held[at]?.row);
+    const by = at < 0 ? 0 : this.top(now) - before[seen.before + at];
+    for (const node of this.nodes.values()) node.style.transform = `translateY(${(node.y += by)}px)`;
+    if (by) this.scroll(this.scrollTop + by);
+    return at < 0 ? 0 : now - seen.before - at;
   }
 
-  /** Scrolls by *count* rows, which were put before the screen; the drawn rows move along, so that a click hits the row it aims at. */
-  moved(count) {
-    this.size();
-    for (const node of this.nodes.values()) node.style.transform = `translateY(${(node.y += count * this.height)}px)`;
-    this.scroll(this.scrollTop + count * this.height);
+  /** Makes *change* to how all rows are shown; who is at the end stays there. */
+  restyle(change) {
+    const ends = this.scrollTop + this.clientHeight > this.whole - this.height;
+    this.keep(() => {
+      change();
+      this.age += 1;
+    });
+    if (ends) this.aim = END;
     this.draw();
+  }
+
+  /** Wraps all rows, or the opened one alone. */
+  wrap(on) {
+    this.restyle(() => this.classList.toggle("wraps", (this.wraps = on)));
+  }
+
+  /** Shows objects of JSON as they are, or their messages first. */
+  bare() {
+    this.restyle(() => (this.raw = !this.raw));
   }
 
   /** Shows the item at *index*, *share* of the screen from its top. */
   reveal(index, share = 0.35) {
     this.size();
     const aim = this.lines.view()[index];
-    this.aim = aim ? key(aim.row) : null;
-    const y = this.top(index);
+    this.aim = aim ? key(aim.row) : END;
+    const y = aim ? this.top(index) : this.whole;
     const [high, low] = [this.scrollTop, this.scrollTop + this.clientHeight - 2 * this.height];
     if (share === null && y >= high && y <= low) return this.draw();
     this.scroll(share === null ? (y < high ? y : y - this.clientHeight + 2 * this.height) : y - (this.clientHeight - this.height) * share);
@@ -300,7 +407,7 @@ export class LogList extends HTMLElement {
     const [head, foot] = down ? this.selection : [this.selection[1], this.selection[0]];
     const texts = rows.map((row) => row[3]);
     texts[texts.length - 1] = texts[texts.length - 1].slice(0, foot.at);
-    texts[0] = texts[0].slice(head.at);
+    texts[0] = texts[0].slice(head.at < Infinity ? head.at : 0);
     event.clipboardData.setData("text/plain", texts.join("\n"));
     event.preventDefault();
     if (rows.some((row) => row[4] & CUT)) this.dispatchEvent(new CustomEvent("short", { detail: rows }));
@@ -335,7 +442,7 @@ export class LogList extends HTMLElement {
 
   /** The texts of the rows in the document, by key. */
   texts() {
-    return [...this.nodes].map(([name, node]) => [name, legible(node.row[3].slice(0, node.open ? 65536 : 1200))]);
+    return [...this.nodes].map(([name, node]) => [name, node.said ?? legible(node.row[3].slice(0, node.open ? 65536 : 1200))]);
   }
 }
 
@@ -344,6 +451,7 @@ function place(node, offset) {
   const row = (node.nodeType === 1 ? node : node.parentElement)?.closest(".row");
   if (!row) return null;
   const text = row.text;
+  if (row.said !== null) return { key: row.key, at: Infinity }; // it shows parts of its line
   if (!text.contains(node)) return { key: row.key, at: text.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING ? 0 : row.row[3].length };
   const range = document.createRange();
   range.setStart(text, 0);
@@ -354,7 +462,7 @@ function place(node, offset) {
 /** The range of *begin* to *end* in the text of *row*. */
 function within(row, begin, end) {
   const walker = document.createTreeWalker(row.text, NodeFilter.SHOW_TEXT, (node) =>
-    node.parentElement.closest(".fold, .more, .meter") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
+    node.parentElement.closest(APART) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
   );
   const range = document.createRange();
   let at = 0;

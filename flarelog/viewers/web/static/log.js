@@ -16,10 +16,10 @@ import "./minimap.js";
 import { link } from "./permalink.js";
 import { chip } from "./range.js";
 import { searchOf } from "./searchbar.js";
-import { set, setting } from "./settings.js";
+import { heard, set, setting } from "./settings.js";
 import { Merged, OneLog, nextError } from "./source.js";
 import { archive } from "./taking.js";
-import { bytes, called, clock, count, several, zone } from "./words.js";
+import { bytes, called, count, moment, several, zone } from "./words.js";
 
 const KEEP = 500; // ms after a move until the place is kept: browsers allow few changes of the history
 const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
@@ -99,6 +99,7 @@ export class LogPage extends Choosing {
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": side ? `The log ${name}` : "This log" },
       heading, !side && this.wanted.range && chip(this.wanted.range, this.wanted.merged?.order), this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
         button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this))]),
+      (this.wrapping = button("Wrap", "Wrap all lines (w)", () => this.wraps())),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
       this.stream && !side && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
       !this.stream && archive(this.run, this.wanted.merged),
@@ -116,6 +117,7 @@ export class LogPage extends Choosing {
     this.list.addEventListener("follow", () => this.stopped());
     this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
+    this.list.addEventListener("field", ({ detail }) => this.search.recall({ text: detail.slice(0, 1000), regex: false, exact: true, only: true }, false));
     this.list.addEventListener("short", ({ detail }) => this.tellCopied(detail));
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
@@ -131,6 +133,12 @@ export class LogPage extends Choosing {
     if (!this.wanted.side) this.search.addEventListener("go", ({ detail }) => this.show(detail), { signal });
     document.addEventListener("copy", (this.oncopy = (event) => this.copied(event)));
     this.classList.toggle("times", setting("times") === "on");
+    const wrap = () => {
+      this.list.wrap(setting("wrap") === "on");
+      this.wrapping.setAttribute("aria-pressed", String(this.list.wraps));
+    };
+    heard("wrap", wrap, signal);
+    wrap();
   }
 
   focused() {
@@ -149,7 +157,7 @@ export class LogPage extends Choosing {
     return {
       ...Object.fromEntries(Object.entries(there).map(([name, act]) => [name, (event) => this.there(() => act(event))])),
       "/": () => this.search.open(), g: first, Home: first, G: () => this.end(), End: () => this.end(), f: () => this.follow(),
-      E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(), Escape: () => this.clear(), "?": help,
+      E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(), w: () => this.wraps(), r: () => this.list.bare(), Escape: () => this.clear(), "?": help,
     };
   }
 
@@ -174,13 +182,16 @@ export class LogPage extends Choosing {
     if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
     if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(source.share(at) * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
-    if (last[5]) parts.push(`${clock(last[5])} ${zone(last[5])}`);
+    if (last[5]) parts.push(`${moment(last[5])} ${zone(last[5])}`);
     const lacking = this.lacking();
     if (lacking.before || lacking.behind) parts.push(...this.sought());
     say(this.where, parts.join(" \u00b7 "));
     const greatest = list.lines.view().slice(0, -seen.behind || undefined).findLast((item) => item.number !== null)?.number ?? 0; // a bar has none
     const width = count(Math.max(greatest, 999)).length + (list.lines.about ? 1 : 0);
-    if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
+    if (this.width !== width) {
+      this.style.setProperty("--digits", `${(this.width = width)}ch`);
+      list.draw(); // less room for the lines
+    }
     if (!this.stay.timers.keep) this.stay.later("keep", () => this.keep(), KEEP); // live rows must not put it off for ever
     this.tellNews();
     this.light();
@@ -288,9 +299,14 @@ export class LogPage extends Choosing {
     this.focused();
   }
 
+  wraps() {
+    set("wrap", this.list.wraps ? "off" : "on");
+  }
+
   times() {
     const on = this.classList.toggle("times");
     set("times", on ? "on" : "off");
+    this.list.draw();
     if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
   }
 }

@@ -6,6 +6,7 @@
 import { Refused, path, waited } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
+import { hue } from "./paint.js";
 import { ASTRAY, tells } from "./runs.js";
 import { Tail } from "./tail.js";
 import { apart, called, count, moment, several, short, zone } from "./words.js";
@@ -235,7 +236,8 @@ export class Moving extends HTMLElement {
         const answer = await stay.got(this.waits(source.earlier(lines, stay.signal), "earlier lines"));
         if (answer) {
           const first = !lines.rows.length;
-          list.prepend(answer.rows, answer);
+          list.keep(() => lines.prepend(answer.rows, answer));
+          list.draw();
           if (first) this.count();
           const gone = list.follow ? [] : lines.trimTail(); // a list that follows shows its last rows
           source.forgot([], gone);
@@ -250,11 +252,7 @@ export class Moving extends HTMLElement {
           if (first) this.count();
           lines.opens(answer.open);
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
-          if (!list.selection) {
-            const before = lines.view().length;
-            source.forgot(lines.trimHead(12000), []);
-            list.moved(lines.view().length - before);
-          }
+          if (!list.selection) list.keep(() => source.forgot(lines.trimHead(12000), []));
           list.draw();
         }
         if (source.ends(lines) && !source.sealed && !this.live) this.listen();
@@ -276,8 +274,8 @@ export class Moving extends HTMLElement {
     const listener = {
       streams: (streams) => this.known(streams),
       rows: (rows) => this.came(rows),
-      bars: (k, rows) => {
-        list.lines.reopen(k, rows);
+      bars: (k, rows, still) => {
+        list.lines.reopen(k, rows, still);
         list.soon();
       },
       at: (places) => source.at(list.lines, places),
@@ -300,18 +298,14 @@ export class Moving extends HTMLElement {
 
   came(rows) {
     const { list } = this;
-    const seen = list.lines.timed && !list.follow ? list.seen() : null;
     const late = this.source.begins(list.lines) ? null : [];
-    let fresh = list.lines.append(rows, [], { live: true, late });
+    let fresh = 0;
+    const append = () => (fresh = list.lines.append(rows, [], { live: true, late }));
+    const above = list.lines.timed && !list.follow ? list.keep(append) : (append(), 0);
     if (late?.length) this.source.forgot(late, []); // scrolling up requests them, at their place
     if (list.follow) this.source.forgot(list.lines.trimHead(), []);
     else {
-      const above = seen ? list.indexOf(key(seen.first.row)) - seen.before : 0;
-      if (above > 0) {
-        list.moved(above);
-        fresh -= above;
-      }
-      this.fresh += Math.max(0, fresh);
+      this.fresh += Math.max(0, fresh - above);
       if (list.lines.full) this.behind();
     }
     list.soon();
@@ -369,7 +363,6 @@ export class Moving extends HTMLElement {
 
   known(streams) {
     this.source.streams = streams.map((stream) => ({ run: this.run, ...stream }));
-    const sites = [...new Set(streams.map((stream) => stream.site))].sort();
     const most = TAG[Number(matchMedia("(max-width: 40rem)").matches)];
     const named = (site, log) => {
       const logs = streams.filter((stream) => stream.site === site).map(called);
@@ -380,7 +373,7 @@ export class Moving extends HTMLElement {
     };
     this.list.titles = streams.map((stream) => `${stream.site}/${called(stream)}`);
     this.list.names = streams.map((stream) => named(stream.site, called(stream)));
-    this.list.colours = streams.map((stream) => sites.indexOf(stream.site) % 8);
+    this.list.colours = streams.map(({ site }) => hue(this.source.numbers?.get(site) ?? 0));
     if (!this.stream) {
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));

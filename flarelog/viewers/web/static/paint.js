@@ -4,10 +4,12 @@
  */
 
 import { h } from "./dom.js";
-import { BAR, CUT, ERROR, NOTE, REST, STDERR, TRACE, WARNING, key } from "./lines.js";
-import { clock, count } from "./words.js";
+import { message, parts } from "./fields.js";
+import { BAR, CUT, ERROR, NOTE, REST, STDERR, STRIPPED, TRACE, WARNING, key } from "./lines.js";
+import { clock, count, moment } from "./words.js";
 
 const CLIPPED = 1200; // UTF-16 units of a row that is not opened
+const TAIL = 400; // UTF-16 units of the exception of a folded traceback
 const OPENED = 65536; // UTF-16 units of an opened row
 const MARKS = /\p{M}{9,}/gu; // a stack of combining marks that no script has: painting it takes seconds
 const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\ud800-\udfff]/gu; // characters that turn the text's direction, and halves of surrogate pairs
@@ -63,6 +65,21 @@ export function painted(text, spans, most = CLIPPED) {
   return nodes;
 }
 
+/** About how many characters the row of *item* shows. */
+export function extent({ row, tail }, open, raw) {
+  if (row[4] & BAR) return 1;
+  const span = !open && !raw && message(row);
+  return Math.min(span ? span[1] + 40 : row[3].length, open ? OPENED : CLIPPED) + (tail ? Math.min(tail[3].length, TAIL) + 20 : 0);
+}
+
+/** The hue of the site with *number* in its run: a golden section from that of the site before it, and far from the next ones'. */
+export function hue(number) {
+  return Math.round(230 + 137.508 * number) % 360;
+}
+
+/** Matches what a row shows beside its text. */
+export const APART = ".brief, .fold, .more, .meter";
+
 /** Sets the text of *element*, in its text node if it has one: a new node costs a browser much more. */
 function put(element, text) {
   const only = element.firstChild;
@@ -80,7 +97,7 @@ export function blank() {
 
 /**
  * Shows *item* of a view in *node*.
- * @param {{about: boolean, names: string[], titles: string[], colours: number[], open: boolean}} how
+ * @param {{about: boolean, names: string[], titles: string[], colours: number[], open: boolean, raw: boolean, dated: boolean}} how
  */
 export function fill(node, item, how) {
   const { row, number, hidden, tail } = item;
@@ -88,22 +105,32 @@ export function fill(node, item, how) {
   node.key = key(row);
   node.row = row;
   node.item = item;
-  node.open = how.open;
+  Object.assign(node, { open: how.open, raw: how.raw, dated: how.dated, about: how.about, said: null });
   const level = flags & ERROR ? "error" : flags & WARNING ? "warning" : "";
   node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace", flags & REST && "rest",
     tail && "folded", hidden && "folds", how.open && "open"].filter(Boolean).join(" ");
   put(node.number, flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`);
-  put(node.time, time ? clock(time, true) : "");
+  const at = time ? `${how.dated ? moment(time).slice(5, 10) : ""} ${clock(time, true)}` : "";
+  put(node.time, at);
+  node.time.title = time ? moment(time) : "";
   if (how.names.length > 1) {
     put(node.tag, how.names[k] ?? "");
     node.tag.title = how.titles[k] ?? "";
-    node.tag.className = `tag c${how.colours[k] ?? 0}`;
+    node.tag.style.setProperty("--hue", how.colours[k]);
   } else put(node.tag, "");
   node.dataset.offset = String(offset);
-  if (!spans?.length && !hidden && !tail && !(flags & CUT) && text.length <= CLIPPED) return put(node.text, legible(text));
+  const span = !how.raw && !tail && message(row);
+  if (span) {
+    node.text.replaceChildren(...parts(text.slice(0, OPENED), span, how.open, at));
+    node.said = [...node.text.childNodes].filter((one) => !one.matches?.(APART)).map((one) => one.textContent).join("");
+    return;
+  }
+  if (!spans?.length && !hidden && !tail && !(flags & (CUT | STRIPPED)) && text.length <= CLIPPED) return put(node.text, legible(text));
   const nodes = painted(text, spans, how.open ? OPENED : CLIPPED);
-  if (hidden) nodes.unshift(h("span", { class: "fold", "aria-hidden": "true" }, tail ? "\u25b8 " : "\u25be "));
-  if (tail) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(hidden)} lines \u2026 `), ...painted(tail[3], tail[6], 400));
+  if (hidden) nodes.unshift(h("span", { class: "fold", "aria-hidden": "true" }, tail || item.folded ? "\u25b8 " : "\u25be "));
+  if (tail) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(hidden)} lines \u2026 `), ...painted(tail[3], tail[6], TAIL));
+  if (!how.open && text.length > CLIPPED) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(text.length - CLIPPED)} more characters`));
+  if (flags & STRIPPED) nodes.push(h("abbr", { class: "more", title: "Control characters were removed from this line; the download has them" }, "ctrl"));
   if (flags & CUT || (how.open && text.length > OPENED)) nodes.push(h("span", { class: "more" }, " \u2026 cut: download the log for all of it"));
   node.text.replaceChildren(...nodes);
 }

@@ -11,7 +11,7 @@ import { arrange, differs, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { listen } from "./keys.js";
 import { Machines } from "./machines.js";
-import { meter } from "./paint.js";
+import { hue, meter } from "./paint.js";
 import { searchOf } from "./searchbar.js";
 import { again, past, shows, silence, trouble } from "./runs.js";
 import { archive, report } from "./taking.js";
@@ -339,6 +339,7 @@ export class RunPage extends HTMLElement {
   show(node, site) {
     const all = many(site);
     const single = all === 1;
+    node.name.style.setProperty("--hue", hue(site.number));
     if (differs(node, `${all} ${site.streams.length} ${this.isOpen(site)}`)) {
       const link = h(site.streams.length ? "a" : "span", { href: !site.streams.length ? null : single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));

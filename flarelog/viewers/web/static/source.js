@@ -164,6 +164,7 @@ export class Merged {
     this.sealed = false;
     this.lengths = new Map(); // by SITE/LOG
     this.left = 0; // logs beyond those that are merged
+    this.numbers = new Map(); // of sites, which tell their colours
     this.copies = ""; // the sentence about logs that repeat others, and are left out
   }
 
@@ -183,6 +184,7 @@ export class Merged {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
     const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
     const { sites, copies = "" } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
+    this.numbers = new Map(sites.map(({ site, number }) => [site, number]));
     const every = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed, copy }) => ({ site, log, sealed, committed, copy })));
     const all = named ? every : every.filter(({ copy }) => !copy);
     const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));

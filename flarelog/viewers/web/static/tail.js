@@ -15,7 +15,7 @@ const WAITS = [200, 400, 800, 1500]; // ms before each retry
 export class Tail {
   /**
    * @param {{run: string, site: string, log: string, from: number}[]} streams
-   * @param {{streams(list): void, rows(list): void, bars(k, list): void, at(list): void, lost(sentence: string|null): void, done(): void}} listener
+   * @param {{streams(list): void, rows(list): void, bars(k, list, still): void, at(list): void, lost(sentence: string|null): void, done(): void}} listener
    */
   constructor(streams, order, listener, { hidden = HIDDEN } = {}) {
     this.streams = streams.map((stream) => ({ ...stream }));
@@ -138,7 +138,7 @@ export class Tail {
         for (const stream of said.streams.slice(this.streams.length)) open.add(this.streams.push({ ...stream, from: stream.from ?? 0 }) - 1);
       }
       if (said.rows) this.listener.rows(said.rows);
-      if (said.bars) this.listener.bars(said.k ?? said.bars[0]?.[0], said.bars);
+      if (said.bars) this.listener.bars(said.k ?? said.bars[0]?.[0], said.bars, said.still);
       if (said.error) this.tell(said.error);
       if (said.at) {
         for (const [k, offset] of said.at) this.streams[k].from = offset;

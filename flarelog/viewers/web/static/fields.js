@@ -1,0 +1,58 @@
+/**
+ * A line that is an object of JSON: its time, level and message come first, and its other fields where its row is opened.
+ * The server says which part of the text is the message, and the level; the text itself stays as it is.
+ */
+
+import { h } from "./dom.js";
+
+const MOST = 200; // fields that are shown each by itself
+const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]/g;
+
+/** The span of the message of *row*; undefined where it is no object with a message. */
+export function message(row) {
+  return row[6]?.find(([, , names]) => names.startsWith("m "));
+}
+
+/** The text of *string*, a string of JSON without its quotes; *apart*: on several lines if it has several. */
+function read(string, apart) {
+  let text = string;
+  try {
+    text = JSON.parse(`"${string}"`);
+  } catch {
+    // it is shown as it is
+  }
+  return (apart ? text : text.replace(/\n/g, "\u23ce")).replace(CONTROL, "\ufffd");
+}
+
+/** The fields of the object *text*, as they stand in it: `[offset, field]`; fields beyond MOST are in the last one. */
+export function fields(text) {
+  const found = [];
+  let [depth, begin] = [0, 1];
+  const take = (end) => {
+    const field = text.slice(begin, end);
+    if (field.trim()) found.push([begin, field.trim()]);
+    begin = end + 1;
+  };
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*(?:"|$)|[{}[\],]/g)) {
+    if (token === "{" || token === "[") depth += 1;
+    if (token === "}" || token === "]") depth -= 1;
+    if ((token === "," && depth === 1 && found.length < MOST) || !depth) take(index);
+    if (!depth) return found;
+  }
+  take(text.length);
+  return found;
+}
+
+/** What the row shows of the object *text* with *span*: its level and its message, and where it is *open* the other fields. */
+export function parts(text, [begin, length, names], open, time) {
+  const level = names.slice(2);
+  const nodes = [h("span", { class: `brief ${level}`, "data-time": time.trim() }, level.toUpperCase().padEnd(8)), read(text.slice(begin, begin + length), open)];
+  if (!open) return [...nodes, h("span", { class: "more" }, " {\u2026}")];
+  for (const [at, field] of fields(text)) {
+    if (at <= begin && begin <= at + field.length) continue;
+    const [, key, between, string] = /^("(?:[^"\\]|\\.)*")(\s*:\s*)(?:"((?:[^"\\]|\\.)*)"$)?/.exec(field) ?? [, "", ""];
+    const rest = field.slice(key.length + between.length);
+    nodes.push(h("span", { class: "field" }, key && h("button", { type: "button", title: "Show the lines with this field alone", value: field }, key), between, string === undefined ? rest : `"${read(string, true)}"`));
+  }
+  return [...nodes, h("button", { type: "button", class: "more raw", title: "All lines as they are (r)" }, "raw")];
+}
