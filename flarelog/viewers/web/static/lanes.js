@@ -7,6 +7,7 @@
 import { ask, path, query, waited } from "./api.js";
 import { h, kind, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
+import { hue } from "./paint.js";
 import { again } from "./runs.js";
 import { LEGEND, SHAPES, SIGNS } from "./shapes.js";
 import { clock, moment, several, zone } from "./words.js";
@@ -28,6 +29,7 @@ export class Lanes extends Drawn {
     super();
     this.run = run;
     this.sites = [];
+    this.numbers = new Map(); // of the sites, which tell their colours
     this.idle = ""; // what is said while no time is chosen
   }
 
@@ -70,8 +72,10 @@ export class Lanes extends Drawn {
     if (idle !== this.idle) say(this.said, (this.idle = idle));
   }
 
+  /** Shows lanes of *sites*, in this order. */
   order(sites) {
-    this.sites = sites;
+    this.numbers = new Map(sites.map(({ site, number }) => [site, number]));
+    this.sites = sites.map(({ site }) => site);
     this.canvas.style.blockSize = `${this.height}px`;
     this.draw();
   }
@@ -136,8 +140,12 @@ export class Lanes extends Drawn {
   }
 
   lane(pen, ink, lane, y) {
+    const at = hue(this.numbers.get(lane.site));
+    this.canvas.style.setProperty(`--site-${at}`, `light-dark(oklch(0.55 0.13 ${at}), oklch(0.75 0.12 ${at}))`);
+    pen.fillStyle = ink(`--site-${at}`);
+    pen.fillRect(0, y + LANE / 2 - 5, 4, 9);
     pen.fillStyle = ink("--ink");
-    pen.fillText(lane.site.length > 19 ? `${lane.site.slice(0, 18)}\u2026` : lane.site, 0, y + LANE / 2, this.names - 8);
+    pen.fillText(lane.site.length > 19 ? `${lane.site.slice(0, 18)}\u2026` : lane.site, 8, y + LANE / 2, this.names - 16);
     pen.fillStyle = ink("--line");
     pen.fillRect(this.names, y + LANE - 3, this.width - this.names - 8, 1);
     for (const [from, to, state] of lane.states ?? []) {

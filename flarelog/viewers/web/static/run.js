@@ -315,7 +315,7 @@ export class RunPage extends HTMLElement {
     say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet.");
     this.more.hidden = wanted.length <= this.most;
     say(this.more, `Show ${several(wanted.length - this.most, "more site")}`);
-    this.lanes.order(wanted.slice(0, this.most).map((site) => site.site));
+    this.lanes.order(wanted.slice(0, this.most));
   }
 
   all() {
