@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from integration.harness.places import new_place
+from integration.harness.places import Place, new_place
 from integration.web.browsing import Tab, Web, comes_true, filled, tab_of
 
 LONG = b"".join(
@@ -130,6 +130,22 @@ def test_a_line_of_json_shows_its_message_and_where_it_is_opened_its_fields(tab:
     page.get_by_role("button", name='"rank"').click()
     expect(page.locator(".hits a")).to_have_count(15)
     expect(page.get_by_role("searchbox")).to_have_value('"rank": 1')
+
+
+def test_what_json_can_write_does_not_get_into_the_page(browser: Browser, place: Place) -> None:
+    text = "<img src=x onerror=alert(1)> \u202egnirts \x07\n\ud800 " + "a\u0301" + "\u0301" * 20 + "x" * 5000
+    line = json.dumps({"level": "INFO", "msg": text, '<b>"key"</b>\u202e': text, "deep": [[{}]] * 900}).encode() + b"\n"
+    receiver = filled(place, {"kyoto/a.jsonl": line + b'{"msg":"' + b'\\"' * 20_000 + b'"}\n'})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.show("/run/run-1/kyoto/a.jsonl")
+        closed = row(page, "<img").locator(".text")
+        expect(closed).to_contain_text("<img src=x onerror=alert(1)> \ufffdgnirts \ufffd\u23ce\ufffd ")
+        assert len(closed.inner_text()) < 1300
+        closed.click()
+        expect(page.locator(".row.open .field button")).to_have_text(['"level"', '"<b>\\"key\\"</b>\\u202e"', '"deep"'])
+        shown = page.locator(".row.open").inner_text()
+        assert not set(shown) & set("\u202e\x07")
+        tab.is_clean()
 
 
 def test_a_date_stands_where_it_changes(tab: Tab) -> None:

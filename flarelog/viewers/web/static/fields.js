@@ -43,16 +43,20 @@ export function fields(text) {
   return found;
 }
 
-/** What the row shows of the object *text* with *span*: its level and its message, and where it is *open* the other fields. */
-export function parts(text, [begin, length, names], open, time) {
+/**
+ * What the row shows of the object *text* with *span*: its level and its message, of *most* characters, and where it is
+ * *open* the other fields. *legible* makes a text safe to show: JSON can write any character.
+ */
+export function parts(text, [begin, length, names], { open, time, most, legible }) {
   const level = names.slice(2);
-  const nodes = [h("span", { class: `brief ${level}`, "data-time": time.trim() }, level.toUpperCase().padEnd(8)), read(text.slice(begin, begin + length), open)];
+  const said = (string, apart) => legible(read(string, apart));
+  const nodes = [h("span", { class: `brief ${level}`, "data-time": time.trim() }, level.toUpperCase().padEnd(8)), said(text.slice(begin, begin + length), open).slice(0, most)];
   if (!open) return [...nodes, h("span", { class: "more" }, " {\u2026}")];
   for (const [at, field] of fields(text)) {
     if (at <= begin && begin <= at + field.length) continue;
     const [, key, between, string] = /^("(?:[^"\\]|\\.)*")(\s*:\s*)(?:"((?:[^"\\]|\\.)*)"$)?/.exec(field) ?? [, "", ""];
     const rest = field.slice(key.length + between.length);
-    nodes.push(h("span", { class: "field" }, key && h("button", { type: "button", title: "Show the lines with this field alone", value: field }, key), between, string === undefined ? rest : `"${read(string, true)}"`));
+    nodes.push(h("span", { class: "field" }, key && h("button", { type: "button", title: "Show only the lines with this field", value: field }, legible(key)), between, string === undefined ? legible(rest) : `"${said(string, true)}"`));
   }
   return [...nodes, h("button", { type: "button", class: "more raw", title: "All lines as they are (r)" }, "raw")];
 }

@@ -121,7 +121,7 @@ export function fill(node, item, how) {
   node.dataset.offset = String(offset);
   const span = !how.raw && !tail && message(row);
   if (span) {
-    node.text.replaceChildren(...parts(text.slice(0, OPENED), span, how.open, at));
+    node.text.replaceChildren(...parts(text, span, { open: how.open, time: at, most: how.open ? OPENED : CLIPPED, legible }));
     node.said = [...node.text.childNodes].filter((one) => !one.matches?.(APART)).map((one) => one.textContent).join("");
     return;
   }
