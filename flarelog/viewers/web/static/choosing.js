@@ -3,7 +3,7 @@
 import { fragment, put } from "./address.js";
 import { path } from "./api.js";
 import { say } from "./dom.js";
-import { CUT, NOTE, STRIP, key } from "./lines.js";
+import { CUT, NOTE, key } from "./lines.js";
 import { Moving } from "./moving.js";
 import { count, several } from "./words.js";
 
@@ -19,7 +19,6 @@ export class Choosing extends Moving {
     const { list } = this;
     const [k, offset, end, text, flags] = item.row;
     if (!more && list.current === key(item.row)) return this.clear();
-    if (item.row.open === STRIP) return list.unfold(item);
     if (more && this.anchor && this.anchor[0] !== k) return say(this.told, "A mark stays within one log.");
     if (list.follow) list.turn(false);
     list.current = key(item.row);

@@ -15,13 +15,12 @@ export function message(row) {
 
 /** The text of *string*, a string of JSON without its quotes; *apart*: on several lines if it has several. */
 function read(string, apart) {
-  let text = string;
   try {
-    text = JSON.parse(`"${string}"`);
+    string = JSON.parse(`"${string}"`);
   } catch {
     // it is shown as it is
   }
-  return (apart ? text : text.replace(/\n/g, "\u23ce")).replace(CONTROL, "\ufffd");
+  return (apart ? string : string.replace(/\n/g, "\u23ce")).replace(CONTROL, "\ufffd");
 }
 
 /** The fields of the object *text*, as they stand in it: `[offset, field]`; fields beyond MOST are in the last one. */
@@ -56,7 +55,7 @@ export function parts(text, [begin, length, names], { open, time, most, legible 
     if (at <= begin && begin <= at + field.length) continue;
     const [, key, between, string] = /^("(?:[^"\\]|\\.)*")(\s*:\s*)(?:"((?:[^"\\]|\\.)*)"$)?/.exec(field) ?? [, "", ""];
     const rest = field.slice(key.length + between.length);
-    nodes.push(h("span", { class: "field" }, key && h("button", { type: "button", title: "Show only the lines with this field", value: field }, legible(key)), between, string === undefined ? legible(rest) : `"${said(string, true)}"`));
+    nodes.push(h("span", { class: "field" }, key && h("button", { type: "button", title: "Show only lines with this field", value: field }, legible(key)), between, string === undefined ? legible(rest) : `"${said(string, true)}"`));
   }
-  return [...nodes, h("button", { type: "button", class: "more raw", title: "All lines as they are (r)" }, "raw")];
+  return [...nodes, h("button", { type: "button", class: "more" }, "raw (r)")];
 }

@@ -13,7 +13,7 @@ export const KEYS = [
   ["f", "Follow the end, or stop"],
   ["t", "Show or hide times"],
   ["w", "Wrap all lines, or not"],
-  ["r", "Lines of JSON as they are, or their messages first"],
+  ["r", "Lines of JSON as they are, or not"],
   ["Enter", "Open or fold the traceback of the chosen line"],
   ["c", "The link to the marked lines, and a command that shows them"],
   ["Esc", "Close, unmark"],

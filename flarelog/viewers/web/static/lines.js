@@ -131,9 +131,8 @@ export class Lines {
     for (const row of over) shown.splice(shown.findLastIndex((one) => one.row[0] === row[0]) + 1, 0, item(row));
     const moving = open.filter((row) => !over.includes(row));
     if (moving.length > this.room) {
-      const known = moving.filter((row) => row[7] !== undefined);
-      const [k, offset, , text] = known.reduce((one, other) => (other[7] < one[7] ? other : one), known[0] ?? moving[0]);
-      const strip = Object.assign([k, offset, offset, `${moving.length} bars${known.length ? ", the slowest" : ""}: ${text}`, BAR], { open: STRIP });
+      const [k, offset, , text] = moving.reduce((one, other) => ((other[7] ?? 100) < (one[7] ?? 100) ? other : one));
+      const strip = Object.assign([k, offset, offset, `${moving.length} bars, the slowest: ${text}`, BAR], { open: STRIP });
       const folded = !this.opened.has(STRIP);
       shown.push({ ...item(strip), hidden: moving.length, folded });
       if (folded) return;

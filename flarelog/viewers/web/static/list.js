@@ -105,8 +105,7 @@ export class LogList extends HTMLElement {
   /** Where each row begins, and the last one ends, in pixels. */
   tops() {
     const view = this.lines.view();
-    const { current, age, height } = this;
-    const { of } = this;
+    const { current, age, height, of } = this;
     if (of?.view === view && of.current === current && of.age === age) return of.tops;
     const tops = new Float64Array(view.length + 1);
     this.opened = current === null ? -1 : this.indexOf(current);
@@ -277,11 +276,9 @@ export class LogList extends HTMLElement {
   /** Whether the date of the row at *index* is another than that of the last row above it with a time. */
   dated(index) {
     const view = this.lines.view();
-    const time = view[index].row[5];
-    let above = index - 1;
-    while (view[above] && !view[above].row[5] && index - above < UNTIMED) above -= 1;
-    const before = view[above]?.row[5];
-    return Boolean(time) && (!before || moment(before).slice(0, 10) !== moment(time).slice(0, 10));
+    const day = (item) => item?.row[5] && moment(item.row[5]).slice(0, 10);
+    const its = day(view[index]);
+    return Boolean(its) && its !== day(view.slice(Math.max(0, index - UNTIMED), index).findLast(({ row }) => row[5]));
   }
 
   indexOf(name) {

@@ -112,7 +112,6 @@ export function fill(node, item, how) {
   put(node.number, flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`);
   const at = time ? `${how.dated ? moment(time).slice(5, 10) : ""} ${clock(time, true)}` : "";
   put(node.time, at);
-  node.time.title = time ? moment(time) : "";
   if (how.names.length > 1) {
     put(node.tag, how.names[k] ?? "");
     node.tag.title = how.titles[k] ?? "";
@@ -130,7 +129,7 @@ export function fill(node, item, how) {
   if (hidden) nodes.unshift(h("span", { class: "fold", "aria-hidden": "true" }, tail || item.folded ? "\u25b8 " : "\u25be "));
   if (tail) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(hidden)} lines \u2026 `), ...painted(tail[3], tail[6], TAIL));
   if (!how.open && text.length > CLIPPED) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(text.length - CLIPPED)} more characters`));
-  if (flags & STRIPPED) nodes.push(h("abbr", { class: "more", title: "Control characters were removed from this line; the download has them" }, "ctrl"));
+  if (flags & STRIPPED) nodes.push(h("abbr", { class: "more", title: "Control characters were removed here: the download has them" }, "ctrl"));
   if (flags & CUT || (how.open && text.length > OPENED)) nodes.push(h("span", { class: "more" }, " \u2026 cut: download the log for all of it"));
   node.text.replaceChildren(...nodes);
 }
