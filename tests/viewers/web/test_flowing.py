@@ -13,7 +13,8 @@ from flarelog.viewers.web.flows import Flowing
 
 
 def test_an_answer_whose_receiver_dies_is_cut_short_with_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
-    sent, closed = [], []
+    sent: list[object] = []
+    closed: list[bool] = []
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield b"the first piece"

@@ -132,7 +132,7 @@ export class Lines {
     const moving = open.filter((row) => !over.includes(row));
     if (moving.length > this.room) {
       const [k, offset, , text] = moving.reduce((one, other) => ((other[7] ?? 100) < (one[7] ?? 100) ? other : one));
-      const strip = Object.assign([k, offset, offset, `${moving.length} bars, the slowest: ${text}`, BAR], { open: STRIP });
+      const strip = Object.assign(/** @type {any} */ ([k, offset, offset, `${moving.length} bars, the slowest: ${text}`, BAR]), { open: STRIP });
       const folded = !this.opened.has(STRIP);
       shown.push({ ...item(strip), hidden: moving.length, folded });
       if (folded) return;
