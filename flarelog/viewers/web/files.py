@@ -20,7 +20,7 @@ from starlette.responses import Response
 from flarelog.viewers import shapes
 from flarelog.viewers.web.asking import sentence
 from flarelog.viewers.web.bundle import bundled
-from flarelog.viewers.web.minify import minified
+from flarelog.viewers.web.minify import minified, minified_style
 
 INDEX = "index.html"
 PAGE, STYLE = "page.js", "page.css"  # all modules, and all styles
@@ -52,9 +52,12 @@ def files() -> dict[str, File]:
     }
     modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
     modules["shapes"] = "".join(f"export const {name} = {json.dumps(getattr(shapes, name))};\n" for name in _SHAPES)
-    styles = "".join(found[name].data.decode() for name in STYLES)
-    for name, text in ((PAGE, bundled(modules, "app")), (STYLE, styles)):
-        found[name] = _made(name, minified(text, KINDS[_suffix(name)].partition(";")[0]).encode())
+    styles = b"".join(found[name].data for name in STYLES)
+    for name, data in (
+        (PAGE, minified(bundled(modules, "app")).encode()),
+        (STYLE, minified_style(styles.decode()).encode()),
+    ):
+        found[name] = _made(name, data)
     version = _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
     return found | {INDEX: _made(INDEX, found[INDEX].data.replace(b"/static/", f"/static/{version}/".encode()))}
 
