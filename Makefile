@@ -8,7 +8,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page \
-	bench-profile picture way man clean
+	bench-profile picture way man page clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -92,6 +92,10 @@ way: .venv/developing
 # The manual page, made from the help of the commands.
 man: .venv/developing
 	$(BIN)/python -m docs.man
+
+# What a browser loads of the page: its code and styles in a short form. Needs Node; a test says when it is due.
+page: .venv/developing
+	$(BIN)/python -m docs.short
 
 protos: .venv/protos/done
 	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto

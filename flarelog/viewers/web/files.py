@@ -1,8 +1,8 @@
 """The files of the page: modules and styles of the package, and the HTML page.
 
 The set of files is fixed, so that the path of a request never becomes a path of the file system. All modules form one
-file, without comments and indentation, and all styles another one. The page names them below ``static/VERSION/``, which
-a browser may cache for ever: a page that is opened again asks for itself alone.
+file, and all styles another one, in the short forms that ``make page`` makes of them. The page names them below
+``static/VERSION/``, which a browser may cache for ever: a page that is opened again asks for itself alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from starlette.responses import Response
 from flarelog.viewers import shapes
 from flarelog.viewers.web.asking import sentence
 from flarelog.viewers.web.bundle import bundled
-from flarelog.viewers.web.minify import minified, minified_style
 
 INDEX = "index.html"
 PAGE, STYLE = "page.js", "page.css"  # all modules, and all styles
@@ -45,21 +44,36 @@ class File(NamedTuple):
 @functools.cache
 def files() -> dict[str, File]:
     """All files, by their names below ``static``."""
-    found = {
-        entry.name: _made(entry.name, entry.read_bytes())
-        for entry in resources.files(__package__).joinpath("static").iterdir()
-        if _suffix(entry.name) in KINDS
-    }
-    modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
-    modules["shapes"] = "".join(f"export const {name} = {json.dumps(getattr(shapes, name))};\n" for name in _SHAPES)
-    styles = b"".join(found[name].data for name in STYLES)
-    for name, data in (
-        (PAGE, minified(bundled(modules, "app")).encode()),
-        (STYLE, minified_style(styles.decode()).encode()),
-    ):
-        found[name] = _made(name, data)
+    found = {name: _made(name, data) for name, data in _static().items()}
+    for name, text in written().items():
+        found[name] = _made(name, _short(name, text) or text.encode())
     version = _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
     return found | {INDEX: _made(INDEX, found[INDEX].data.replace(b"/static/", f"/static/{version}/".encode()))}
+
+
+def written() -> dict[str, str]:
+    """All modules, and all styles, as they are written."""
+    texts = {name: data.decode() for name, data in _static().items()}
+    modules = {name.removesuffix(".js"): text for name, text in texts.items() if name.endswith(".js")}
+    modules["shapes"] = "".join(f"export const {name} = {json.dumps(getattr(shapes, name))};\n" for name in _SHAPES)
+    return {PAGE: bundled(modules, "app"), STYLE: "".join(texts[name] for name in STYLES)}
+
+
+def heading(text: str) -> bytes:
+    """The first line of the short form of *text*, which names the text."""
+    return b"/* %s */\n" % hashlib.sha256(text.encode()).hexdigest().encode()
+
+
+def _short(name: str, text: str) -> bytes | None:
+    """The short form that was made of *text*; None: it is of another text."""
+    found = resources.files(__package__).joinpath("short", name)
+    data = found.read_bytes() if found.is_file() else b""
+    return data if data.startswith(heading(text)) else None
+
+
+def _static() -> dict[str, bytes]:
+    entries = resources.files(__package__).joinpath("static").iterdir()
+    return {entry.name: entry.read_bytes() for entry in entries if _suffix(entry.name) in KINDS}
 
 
 def _made(name: str, data: bytes) -> File:

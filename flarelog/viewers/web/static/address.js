@@ -6,7 +6,7 @@
 
 import { SETTINGS, allowed, unusual } from "./settings.js";
 
-const NAMES = ["bytes", "find", "in", "regex", "case", "only", ...SETTINGS];
+const PARTS = ["bytes", "find", "in", "regex", "case", "only", ...SETTINGS];
 
 /** @typedef {{text: string, regex: boolean, exact: boolean, scope: string, only: boolean}} Find a search */
 
@@ -20,7 +20,7 @@ export function parsed(hash) {
   const bytes = found && found[0] < found[1] && Number.isSafeInteger(found[1]) ? found : null;
   const text = given.get("find");
   const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only") } : null;
-  const strange = [...given.keys()].some((name) => !NAMES.includes(name)) || (given.has("bytes") && !bytes) || SETTINGS.some((name) => given.has(name) && !allowed(name, given.get(name)));
+  const strange = [...given.keys()].some((name) => !PARTS.includes(name)) || (given.has("bytes") && !bytes) || SETTINGS.some((name) => given.has(name) && !allowed(name, given.get(name)));
   return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };
 }
 

@@ -72,13 +72,13 @@ function way(...steps) {
   document.title = [...steps.map(([text]) => text).reverse(), "flarelog"].join(" \u2013 ");
 }
 
-/** The logs that the parameters *name* name, as SITE/LOG. */
-function logs(parameters, name) {
+/** The logs that the parameters *name* give, as SITE/LOG. */
+function streamsNamed(parameters, name) {
   return parameters.getAll(name).map((each) => ({ site: each.slice(0, each.indexOf("/")), log: each.slice(each.indexOf("/") + 1) }));
 }
 
 function merged(parameters) {
-  const streams = logs(parameters, "log");
+  const streams = streamsNamed(parameters, "log");
   return {
     order: parameters.get("merged") === "arrival" ? "arrival" : "time",
     ...(streams.length && { streams }),
@@ -103,7 +103,7 @@ function show(url) {
     way([called({ log: run }), path(run)], [`${site}/${called({ log })}`]);
     page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time, range });
   } else if (url.searchParams.has("side")) {
-    const streams = logs(url.searchParams, "side").slice(0, 4);
+    const streams = streamsNamed(url.searchParams, "side").slice(0, 4);
     way([called({ log: run }), path(run)], [`${streams.length} logs side by side`]);
     page = new SidePage().begin({ run, streams, hash: url.hash, time, range });
   } else if (url.searchParams.has("merged")) {
@@ -144,12 +144,12 @@ addEventListener("popstate", begin);
 listen({ "?": () => document.querySelector("log-page") || help() });
 
 /** Shows the page anew, at its place. */
-function again() {
+function anew() {
   document.querySelector("log-page")?.keep();
   show(new URL(location.href));
 }
 
-document.body.append(skip, h("header", { class: "top" }, crumbs, who, out, ...switches(again)), main);
+document.body.append(skip, h("header", { class: "top" }, crumbs, who, out, ...switches(anew)), main);
 
 /** Shows who is logged in; without a login, this request and all others wait for one. */
 async function greet() {

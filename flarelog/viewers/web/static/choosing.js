@@ -7,7 +7,7 @@ import { CUT, NOTE, key } from "./lines.js";
 import { Moving } from "./moving.js";
 import { count, several } from "./words.js";
 
-const MOST = 16e6; // UTF-16 units, at most, that are copied of lines that the page does not hold
+const COPIED = 16e6; // UTF-16 units, at most, that are copied of lines that the page does not hold
 
 export class Choosing extends Moving {
   cursor() {
@@ -122,7 +122,7 @@ export class Choosing extends Moving {
   async fetched(from, to) {
     const rows = [];
     let at = from;
-    for (let size = 0; at < to && size < MOST; ) {
+    for (let size = 0; at < to && size < COPIED; ) {
       const answer = await this.source.window({ at, rows: 1000 });
       for (const row of answer.rows) {
         if (row[1] >= to || (row[4] & NOTE && row[1] <= from)) continue;

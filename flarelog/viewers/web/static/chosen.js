@@ -32,8 +32,8 @@ export class Chosen {
 
   turn(streams, on) {
     for (const stream of streams) {
-      if (on) this.streams.set(key(stream), stream);
-      else this.streams.delete(key(stream));
+      if (on) this.streams.set(idOf(stream), stream);
+      else this.streams.delete(idOf(stream));
     }
     for (const box of this.boxes) if (box.isConnected) this.mark(box);
       else this.boxes.delete(box);
@@ -48,12 +48,12 @@ export class Chosen {
   }
 
   mark(box) {
-    const on = box.streams.filter((stream) => this.streams.has(key(stream))).length;
+    const on = box.streams.filter((stream) => this.streams.has(idOf(stream))).length;
     box.checked = on > 0 && on === box.streams.length;
     box.indeterminate = on > 0 && !box.checked;
   }
 }
 
-function key({ site, log }) {
+function idOf({ site, log }) {
   return `${site}/${log}`;
 }

@@ -5,8 +5,8 @@ import { differs, h, s } from "./dom.js";
 import { again } from "./runs.js";
 import { set, setting } from "./settings.js";
 
-const EVERY = 10_000; // ms
-const SOON = 1000; // ms until curves that are still being read are asked for again
+const CURVES_EVERY = 10_000; // ms
+const CURVES_SOON = 1000; // ms until curves that are still being read are asked for again
 const RANKS = 16; // curves in one picture
 const NONE = "none"; // instead of a metric
 
@@ -20,7 +20,7 @@ export class Curves {
 
   /** Starts to ask; returns what stops it. */
   begin() {
-    return again(() => this.look(), EVERY);
+    return again(() => this.look(), CURVES_EVERY);
   }
 
   choose() {
@@ -44,7 +44,7 @@ export class Curves {
     this.select.title = `The metric whose curve each site shows${left ? `; ${left} more logs have it` : ""}`;
     this.draw();
     clearTimeout(this.sooner);
-    if (reading && this.select.isConnected) this.sooner = setTimeout(() => this.look(), SOON);
+    if (reading && this.select.isConnected) this.sooner = setTimeout(() => this.look(), CURVES_SOON);
   }
 
   /** Shows the curves of *streams* of *site* at the end of *cell*. */

@@ -5,7 +5,7 @@
 
 import { h } from "./dom.js";
 
-const MOST = 200; // fields that are shown each by itself
+const FIELDS = 200; // fields that are shown each by itself
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]/g;
 
 /** The span of the message of *row*; undefined where it is no object with a message. */
@@ -14,7 +14,7 @@ export function message(row) {
 }
 
 /** The text of *string*, a string of JSON without its quotes; *apart*: on several lines if it has several. */
-function read(string, apart) {
+function unquoted(string, apart) {
   try {
     string = JSON.parse(`"${string}"`);
   } catch {
@@ -23,7 +23,7 @@ function read(string, apart) {
   return (apart ? string : string.replace(/\n/g, "\u23ce")).replace(CONTROL, "\ufffd");
 }
 
-/** The fields of the object *text*, as they stand in it: `[offset, field]`; fields beyond MOST are in the last one. */
+/** The fields of the object *text*, as they stand in it: `[offset, field]`; fields beyond FIELDS are in the last one. */
 export function fields(text) {
   const found = [];
   let [depth, begin] = [0, 1];
@@ -35,7 +35,7 @@ export function fields(text) {
   for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*(?:"|$)|[{}[\],]/g)) {
     if (token === "{" || token === "[") depth += 1;
     if (token === "}" || token === "]") depth -= 1;
-    if ((token === "," && depth === 1 && found.length < MOST) || !depth) take(index);
+    if ((token === "," && depth === 1 && found.length < FIELDS) || !depth) take(index);
     if (!depth) return found;
   }
   take(text.length);
@@ -48,7 +48,7 @@ export function fields(text) {
  */
 export function parts(text, [begin, length, names], { open, time, most, legible }) {
   const level = names.slice(2);
-  const said = (string, apart) => legible(read(string, apart));
+  const said = (string, apart) => legible(unquoted(string, apart));
   const nodes = [h("span", { class: `brief ${level}`, "data-time": time.trim() }, level.toUpperCase().padEnd(8)), said(text.slice(begin, begin + length), open).slice(0, most)];
   if (!open) return [...nodes, h("span", { class: "more" }, " {\u2026}")];
   for (const [at, field] of fields(text)) {

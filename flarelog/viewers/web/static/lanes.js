@@ -12,17 +12,17 @@ import { again } from "./runs.js";
 import { LEGEND, SHAPES, SIGNS } from "./shapes.js";
 import { clock, moment, several, zone } from "./words.js";
 
-const EVERY = 5000;
+const LANES_EVERY = 5000;
 const LANE = 18; // pixels
 const TOP = 32; // pixels, for the times and the rounds: above, because many lanes scroll
 const BELOW = 4; // pixels
-const LEAST = 4; // pixels of a stretch: a press that moves less is for a time
+const DRAGGED = 4; // pixels of a stretch: a press that moves less is for a time
 const STEP = 8; // pixels of a step by an arrow key
 const INKS = { good: "--good", warn: "--warn", bad: "--bad", calm: "--soft" }; // of marks
 const MARK = 12; // pixels
 const DAY = 86_400_000; // ms
 const STATES = ["quiet", "silent", "lost link", "paused"]; // of stretches
-const NAMES = 130; // pixels at most; on a narrow screen a quarter of its width
+const NAMES_WIDTH = 130; // pixels at most; on a narrow screen a quarter of its width
 
 export class Lanes extends Drawn {
   constructor(run) {
@@ -51,7 +51,7 @@ export class Lanes extends Drawn {
   }
 
   begin() {
-    this.stop = again(() => this.look(), EVERY);
+    this.stop = again(() => this.look(), LANES_EVERY);
   }
 
   async look() {
@@ -109,7 +109,7 @@ export class Lanes extends Drawn {
     if (!this.told) return;
     const lanes = this.lanes();
     this.width = this.canvas.parentElement.clientWidth;
-    this.names = Math.min(NAMES, this.width / 4);
+    this.names = Math.min(NAMES_WIDTH, this.width / 4);
     const height = this.height;
     const [pen, ink] = this.pen(this.width, height);
     pen.font = `12px ${getComputedStyle(this).fontFamily}`;
@@ -314,7 +314,7 @@ export class Lanes extends Drawn {
   read() {
     const times = [this.begun, this.ended, this.at].filter((time) => time !== undefined);
     const [from, to] = [Math.min(...times), Math.max(...times)].map(Math.round);
-    const at = this.x(to) - this.x(from) < LEAST ? { time: from, site: this.sites[this.row] } : { from, to };
+    const at = this.x(to) - this.x(from) < DRAGGED ? { time: from, site: this.sites[this.row] } : { from, to };
     this.cancel();
     this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&${query(at)}` }));
   }

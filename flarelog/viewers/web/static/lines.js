@@ -27,13 +27,13 @@ const BEGINS = 256; // a traceback, a stack or a panic begins in the row, and go
  */
 
 const LIVE = 3000; // rows that are kept while new ones come at the end
-const MOST = 20000; // rows that are kept while the user reads older ones, or selects text
+const KEPT_ROWS = 20000; // rows that are kept while the user reads older ones, or selects text
 const FOLDED = 4; // rows: a shorter traceback is not folded
 
 export const STRIP = "open:strip"; // the key of the row into which bars are folded
 
 /** The sort key of a row within its log: a note comes before the line at its offset. @param {Row} row */
-function order(row) {
+export function order(row) {
   return row[1] * 2 + (row[4] & NOTE ? 0 : 1);
 }
 
@@ -233,7 +233,7 @@ export class Lines {
   }
 
   /** Drops rows at the end, after many were put before them. Returns them. */
-  trimTail(keep = MOST) {
+  trimTail(keep = KEPT_ROWS) {
     if (this.rows.length <= keep) return [];
     this.to = this.rows[keep][1];
     this.rest = this.rows[keep].left;
@@ -255,7 +255,7 @@ export class Lines {
   }
 
   get full() {
-    return this.rows.length >= MOST;
+    return this.rows.length >= KEPT_ROWS;
   }
 
   /**

@@ -10,13 +10,13 @@ import { CUT, Lines, NOTE, STRIP, key } from "./lines.js";
 import { APART, blank, extent, fill, legible } from "./paint.js";
 import { moment } from "./words.js";
 
-const AROUND = 14; // rows above and below the screen that are in the document
+const SPARE = 14; // rows above and below the screen that are in the document
 const ABOVE = 4; // rows above it while the end is followed: scrolling up ends that
 const PACE = [25, 150]; // ms between two drawings of live rows: at least, and at most
 const TRIES = 4; // drawings of one frame, until the heights of all drawn rows are known
 const UNTIMED = 50; // rows without a time that may stand between two rows of one date
 const END = "end"; // the aim behind the last row
-const REST = 3; // pause after a drawing of live rows, as a multiple of its time: other programs need the machine
+const PAUSE = 3; // pause after a drawing of live rows, as a multiple of its time: other programs need the machine
 
 export class LogList extends HTMLElement {
   constructor() {
@@ -85,7 +85,7 @@ export class LogList extends HTMLElement {
       this.rested = begun + PACE[0];
       this.render();
       // Layout and paint follow in the same frame, and take the most of it.
-      setTimeout(() => (this.rested = begun + Math.min(PACE[1], Math.max(PACE[0], (1 + REST) * (performance.now() - begun)))));
+      setTimeout(() => (this.rested = begun + Math.min(PACE[1], Math.max(PACE[0], (1 + PAUSE) * (performance.now() - begun)))));
     });
   }
 
@@ -168,8 +168,8 @@ export class LogList extends HTMLElement {
       this.size();
       if (ends) this.scroll(this.whole);
       else if (still >= 0) this.scroll(this.top(still) - y);
-      const first = Math.max(0, this.at(this.scrollTop) - (this.follow ? ABOVE : AROUND));
-      const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + AROUND + 1);
+      const first = Math.max(0, this.at(this.scrollTop) - (this.follow ? ABOVE : SPARE));
+      const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + SPARE + 1);
       if (still < 0 && view.length) {
         still = this.aim && !ends ? this.indexOf(this.aim) : -1;
         if (still < first || still >= last) still = Math.min(view.length - 1, this.at(this.scrollTop));
@@ -391,7 +391,7 @@ export class LogList extends HTMLElement {
   selected() {
     const selection = getSelection();
     const inside = !selection.isCollapsed && this.contains(selection.anchorNode) && this.contains(selection.focusNode);
-    const ends = inside ? [place(selection.anchorNode, selection.anchorOffset), place(selection.focusNode, selection.focusOffset)] : [];
+    const ends = inside ? [endpoint(selection.anchorNode, selection.anchorOffset), endpoint(selection.focusNode, selection.focusOffset)] : [];
     this.selection = ends.length && ends.every(Boolean) ? ends : null;
     if (this.selection && this.follow) this.turn(false);
   }
@@ -420,7 +420,7 @@ export class LogList extends HTMLElement {
       const node = this.nodes.get(name);
       if (!node) continue;
       for (const [begin, end] of places) {
-        const range = within(node, begin, end);
+        const range = marked(node, begin, end);
         if (range) this.hits.push(range) && found.add(range);
         if (range && this.seeks && node.open && name === this.current) this.bring(range);
       }
@@ -444,7 +444,7 @@ export class LogList extends HTMLElement {
 }
 
 /** The row of a place in a selection, and the offset in its text. */
-function place(node, offset) {
+function endpoint(node, offset) {
   const row = (node.nodeType === 1 ? node : node.parentElement)?.closest(".row");
   if (!row) return null;
   const text = row.text;
@@ -457,7 +457,7 @@ function place(node, offset) {
 }
 
 /** The range of *begin* to *end* in the text of *row*. */
-function within(row, begin, end) {
+function marked(row, begin, end) {
   const walker = document.createTreeWalker(row.text, NodeFilter.SHOW_TEXT, (node) =>
     node.parentElement.closest(APART) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
   );

@@ -7,7 +7,7 @@ import { ask, query } from "./api.js";
 import { differs, dress, h, icon } from "./dom.js";
 import { again } from "./runs.js";
 
-const EVERY = 10_000; // ms; a sidecar measures as often
+const MACHINES_EVERY = 10_000; // ms; a sidecar measures as often
 
 export class Machines extends HTMLElement {
   constructor(run) {
@@ -22,7 +22,7 @@ export class Machines extends HTMLElement {
     this.tables = h("div", {});
     this.details = h("details", {}, h("summary", {}, "Machines"), this.tables);
     this.append(this.warnings, this.details);
-    this.stop = again(async () => this.draw(await ask(`/api/machines?${query({ run: this.run })}`)), EVERY);
+    this.stop = again(async () => this.draw(await ask(`/api/machines?${query({ run: this.run })}`)), MACHINES_EVERY);
   }
 
   disconnectedCallback() {

@@ -5,8 +5,8 @@
 
 import { matches } from "./matcher.js";
 
-const PATIENCE = 2000; // ms, from when the Worker runs: a browser may need longer to start it
-const AGAIN = 1000; // ms until a Worker that did not load is started again
+const LONGEST = 2000; // ms, from when the Worker runs: a browser may need longer to start it
+const RESTART = 1000; // ms until a Worker that did not load is started again
 
 const WORKER = new URL("matcher.js", import.meta.url).href;
 const trusted = globalThis.trustedTypes?.createPolicy("flarelog", {
@@ -55,7 +55,7 @@ export class Matcher {
 
   start() {
     this.worker = new Worker(trusted ? trusted.createScriptURL(WORKER) : WORKER, { type: "module" });
-    this.worker.onerror = () => setTimeout(() => this.ended || this.ready || this.start(), AGAIN);
+    this.worker.onerror = () => setTimeout(() => this.ended || this.ready || this.start(), RESTART);
     this.worker.onmessage = ({ data: { id, found } }) => {
       if (id === undefined) {
         this.ready = true;
@@ -71,7 +71,7 @@ export class Matcher {
 
   give(id) {
     const one = this.waiting.get(id);
-    one.timer = setTimeout(() => this.end(), PATIENCE);
+    one.timer = setTimeout(() => this.end(), LONGEST);
     this.worker.postMessage({ id, wanted: this.wanted, texts: one.texts });
   }
 

@@ -6,7 +6,7 @@
 import { dress } from "./dom.js";
 import { Drawn } from "./drawn.js";
 
-const LEAST = 14; // pixels of the thumb
+const THUMB = 14; // pixels of the thumb
 
 export class MiniMap extends Drawn {
   constructor() {
@@ -42,7 +42,7 @@ export class MiniMap extends Drawn {
 
   thumb() {
     const height = this.clientHeight;
-    const size = Math.max(LEAST, (this.seen[1] - this.seen[0]) * height);
+    const size = Math.max(THUMB, (this.seen[1] - this.seen[0]) * height);
     return [Math.min(height - size, this.seen[0] * height), size];
   }
 

@@ -12,11 +12,11 @@ import { Tail } from "./tail.js";
 import { apart, called, count, moment, several, short, zone } from "./words.js";
 
 const COUNTED = 300; // ms between two requests for a line number, until the lines are counted
-const AGAIN = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
+const RETRIES = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
 const TAG = [28, 12]; // characters of a log's name before its rows: on a wide screen, and on a phone
 const LOOK = 1500; // ms between two requests for the log's length, while no stream tells it
 const HELD = 1000; // ms that keys wait for a line to be counted; then they act at its estimated place
-const CALM = 250; // ms without a trouble before its line goes: a list that grows for a moment would scroll, and stop following
+const UNTROUBLED = 250; // ms without a trouble before its line goes: a list that grows for a moment would scroll, and stop following
 const NEAR = 150; // rows beyond the screen: with fewer, more are requested
 
 /**
@@ -397,8 +397,8 @@ export class Moving extends HTMLElement {
     if (shown) {
       this.trouble.hidden = false;
       tells(this.trouble, /[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`, ASTRAY.includes(shown.status) && (shown.run ? path(this.run) : "/"), shown.run ? "The logs of this run" : "All runs");
-    } else this.hiding = setTimeout(() => (this.trouble.hidden = true), CALM);
+    } else this.hiding = setTimeout(() => (this.trouble.hidden = true), UNTROUBLED);
     if (error) history.replaceState({ ...history.state, place: null }, ""); // the place may be in a log that is gone
-    if (error && again && AGAIN[error.status]) this.stay.later("again", again, AGAIN[error.status]);
+    if (error && again && RETRIES[error.status]) this.stay.later("again", again, RETRIES[error.status]);
   }
 }

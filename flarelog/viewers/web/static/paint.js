@@ -14,7 +14,7 @@ const OPENED = 65536; // UTF-16 units of an opened row
 const MARKS = /\p{M}{9,}/gu; // a stack of combining marks that no script has: painting it takes seconds
 const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\ud800-\udfff]/gu; // characters that turn the text's direction, and halves of surrogate pairs
 
-const LEVELS = [0, 51, 102, 153, 204, 255]; // of the colours 16 to 231, nearly as in terminals
+const STEPS = [0, 51, 102, 153, 204, 255]; // of the colours 16 to 231, nearly as in terminals
 const NAMED = ["#808080", "#d0342c", "#2c9a55", "#b58900", "#3a6fe0", "#b04fc0", "#1c98a8", "#9a9a9a",
   "#8a8a8a", "#ff5c52", "#4fc97c", "#e0b020", "#6a98ff", "#d27be0", "#3fc4d4", "#b8b8b8"]; // the colours 0 to 15
 
@@ -23,7 +23,7 @@ function colour(number) {
   if (number < NAMED.length) return NAMED[number];
   if (number >= 232) return `rgb(${Array(3).fill(8 + 10 * (number - 232)).join(" ")})`;
   const at = number - NAMED.length;
-  return `rgb(${LEVELS[Math.floor(at / 36)]} ${LEVELS[Math.floor(at / 6) % 6]} ${LEVELS[at % 6]})`;
+  return `rgb(${STEPS[Math.floor(at / 36)]} ${STEPS[Math.floor(at / 6) % 6]} ${STEPS[at % 6]})`;
 }
 
 /** *text* with a sign for each character that would turn its direction: offsets in the text stay the same. */
@@ -81,7 +81,7 @@ export function hue(number) {
 export const APART = ".brief, .fold, .more, .meter";
 
 /** Sets the text of *element*, in its text node if it has one: a new node costs a browser much more. */
-function put(element, text) {
+function write(element, text) {
   const only = element.firstChild;
   if (only?.nodeType !== 3 || only !== element.lastChild) element.textContent = text;
   else if (only.data !== text) only.data = text;
@@ -109,14 +109,14 @@ export function fill(node, item, how) {
   const level = flags & ERROR ? "error" : flags & WARNING ? "warning" : "";
   node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace", flags & REST && "rest",
     tail && "folded", hidden && "folds", how.open && "open"].filter(Boolean).join(" ");
-  put(node.number, flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`);
+  write(node.number, flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`);
   const at = time ? `${how.dated ? moment(time).slice(5, 10) : ""} ${clock(time, true)}` : "";
-  put(node.time, at);
+  write(node.time, at);
   if (how.names.length > 1) {
-    put(node.tag, how.names[k] ?? "");
+    write(node.tag, how.names[k] ?? "");
     node.tag.title = how.titles[k] ?? "";
     node.tag.style.setProperty("--hue", how.colours[k]);
-  } else put(node.tag, "");
+  } else write(node.tag, "");
   node.dataset.offset = String(offset);
   const span = !how.raw && !tail && message(row);
   if (span) {
@@ -124,7 +124,7 @@ export function fill(node, item, how) {
     node.said = [...node.text.childNodes].filter((one) => !one.matches?.(APART)).map((one) => one.textContent).join("");
     return;
   }
-  if (!spans?.length && !hidden && !tail && !(flags & (CUT | STRIPPED)) && text.length <= CLIPPED) return put(node.text, legible(text));
+  if (!spans?.length && !hidden && !tail && !(flags & (CUT | STRIPPED)) && text.length <= CLIPPED) return write(node.text, legible(text));
   const nodes = painted(text, spans, how.open ? OPENED : CLIPPED);
   if (hidden) nodes.unshift(h("span", { class: "fold", "aria-hidden": "true" }, tail || item.folded ? "\u25b8 " : "\u25be "));
   if (tail) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(hidden)} lines \u2026 `), ...painted(tail[3], tail[6], TAIL));

@@ -17,23 +17,23 @@ import { again, past, shows, silence, trouble } from "./runs.js";
 import { archive, report } from "./taking.js";
 import { bytes, called, count, moment, several, skew, zone } from "./words.js";
 
-const SHOWN = 200; // sites that are shown at first
+const SITES_SHOWN = 200; // sites that are shown at first
 const PLACES = 12; // places that are shown of equal findings
-const KINDS = 6; // kinds of findings that are named while the findings are folded
-const FEW = 2; // different findings that are unfolded at first: more would push the sites off the screen
+const FINDING_KINDS = 6; // kinds of findings that are named while the findings are folded
+const UNFOLDED = 2; // different findings that are unfolded at first: more would push the sites off the screen
 const SLOWER = 10_000; // ms between two requests for errors and findings
-const TOGETHER = 150; // ms that the sites wait for errors and findings: later ones get no more room than is kept for them
+const AWAITED = 150; // ms that the sites wait for errors and findings: later ones get no more room than is kept for them
 const CALM = 10_000; // ms without a key or a movement, after which nobody is about to press a row: rows may move
-const SOON = 300; // ms until last lines that are still being read are asked for again
+const LASTS_SOON = 300; // ms until last lines that are still being read are asked for again
 const FOUND = 20; // logs that the filter finds in a site at most so that they are shown without a press
 const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as long each time
 
 /** The logs of *site*, with those that are not stored and cannot be opened. */
-const logs = (site) => [...site.streams, ...(site.unstored ?? [])];
+const logsOf = (site) => [...site.streams, ...(site.unstored ?? [])];
 /** *one*, a site or a log, as it is shown while nothing is known of now. */
 const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: past(one.standing), words: one.lasting || "open", now: null, rate: 0 });
 const has = (rank) => rank !== null && rank !== undefined;
-const many = (site) => logs(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
+const many = (site) => logsOf(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
 export class RunPage extends HTMLElement {
   begin(run, site, hash) {
@@ -45,7 +45,7 @@ export class RunPage extends HTMLElement {
     this.left = new AbortController(); // the search outlives this page
     this.rows = new Map();
     this.opened = new Set();
-    this.most = SHOWN;
+    this.most = SITES_SHOWN;
     this.listed = AT_FIRST;
     this.begun = false; // the slow requests
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
@@ -110,7 +110,7 @@ export class RunPage extends HTMLElement {
       const record = await read(response);
       clearTimeout(this.reading);
       this.listed = record.listing ? Math.min(2 * this.listed, SLOWER) : AT_FIRST;
-      if ((record.listing || record.reading) && this.isConnected) this.reading = setTimeout(() => this.look(), record.listing ? this.listed : SOON);
+      if ((record.listing || record.reading) && this.isConnected) this.reading = setTimeout(() => this.look(), record.listing ? this.listed : LASTS_SOON);
       if (record.listing && (this.etag || !record.sites.length)) return; // the page shows more than that already
       if (!record.listing) await this.errors();
       this.record = record;
@@ -150,7 +150,7 @@ export class RunPage extends HTMLElement {
   async errors() {
     if (this.stop.length > 1 || !this.isConnected) return;
     const told = new Promise((done) => this.stop.push(again(() => this.wrong().then(done), SLOWER)));
-    await Promise.race([told, new Promise((done) => setTimeout(done, TOGETHER))]);
+    await Promise.race([told, new Promise((done) => setTimeout(done, AWAITED))]);
   }
 
   /** Starts the slow requests once the sites are on the screen. */
@@ -226,10 +226,10 @@ export class RunPage extends HTMLElement {
     }
     const kinds = new Map();
     for (const { event_name: kind } of others) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
-    const names = [...kinds].slice(0, KINDS).map(([kind, times]) => (times > 1 ? `${kind} (${count(times)} times)` : kind));
-    const rest = kinds.size > KINDS ? ` and ${several(kinds.size - KINDS, "more kind")}` : "";
+    const names = [...kinds].slice(0, FINDING_KINDS).map(([kind, times]) => (times > 1 ? `${kind} (${count(times)} times)` : kind));
+    const rest = kinds.size > FINDING_KINDS ? ` and ${several(kinds.size - FINDING_KINDS, "more kind")}` : "";
     this.fillRoom(this.findings, others.length ? icon("incomplete") : "", others.length ? several(others.length, more) : looked ? `No ${more}s` : "Findings",
-      `${names.join(", ")}${rest}`, [...alike.values()].slice(0, 50).map((ones) => this.finding(ones)), alike.size > 0 && alike.size <= FEW);
+      `${names.join(", ")}${rest}`, [...alike.values()].slice(0, 50).map((ones) => this.finding(ones)), alike.size > 0 && alike.size <= UNFOLDED);
   }
 
   /** The list item for *ones*, which are equal findings. */
@@ -253,7 +253,7 @@ export class RunPage extends HTMLElement {
   /** The logs of *site* that the filter names, or all where it names the site. */
   named(site) {
     const name = this.filter.value.trim().toLowerCase();
-    return site.site.toLowerCase().includes(name) ? logs(site) : logs(site).filter((one) => [one.log, called(one)].some((each) => each.toLowerCase().includes(name)));
+    return site.site.toLowerCase().includes(name) ? logsOf(site) : logsOf(site).filter((one) => [one.log, called(one)].some((each) => each.toLowerCase().includes(name)));
   }
 
   wanted(sites) {
@@ -305,7 +305,7 @@ export class RunPage extends HTMLElement {
     };
     for (const site of wanted.slice(0, this.most)) {
       this.show(take(site.site, () => this.row()), site);
-      if (logs(site).length > 1 && this.isOpen(site)) for (const one of this.named(site)) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
+      if (logsOf(site).length > 1 && this.isOpen(site)) for (const one of this.named(site)) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
     }
     this.rows = kept;
     arrange(this.body, nodes);
@@ -324,7 +324,7 @@ export class RunPage extends HTMLElement {
   }
 
   isOpen(site) {
-    return this.opened.has(site.site) || this.site === site.site || this.named(site).length < Math.min(FOUND, logs(site).length);
+    return this.opened.has(site.site) || this.site === site.site || this.named(site).length < Math.min(FOUND, logsOf(site).length);
   }
 
   row(extra = "") {
@@ -344,7 +344,7 @@ export class RunPage extends HTMLElement {
       const link = h(site.streams.length ? "a" : "span", { href: !site.streams.length ? null : single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${query({ site: site.site })}` }, h("bdi", {}, site.site));
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(all, "log"));
       const box = site.streams.length > 0 && this.chosen.box(site.site, site.streams.map(({ log }) => ({ site: site.site, log })));
-      node.name.replaceChildren(box || "", link, ...(single ? [h("small", {}, h("bdi", {}, called(logs(site)[0])))] : [toggle]));
+      node.name.replaceChildren(box || "", link, ...(single ? [h("small", {}, h("bdi", {}, called(logsOf(site)[0])))] : [toggle]));
     }
     const latest = site.streams.filter((one) => one.last && !one.copy).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);

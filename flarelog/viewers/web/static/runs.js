@@ -8,7 +8,7 @@ import { arrange, differs, h, icon, say } from "./dom.js";
 import { meter } from "./paint.js";
 import { bytes, called, count, lasting, moment, several, zone } from "./words.js";
 
-const EVERY = 2000;
+const RUNS_EVERY = 2000;
 const SOON = 300; // ms until what the server was still looking at is asked for again
 const PAGE = 100; // runs, as the server cuts the list
 const USUAL = "state"; // the column by which the list is sorted at first
@@ -22,7 +22,7 @@ const LATE = 2500; // ms without an answer after which the page says so
  * gets the name of flarelog web if that does not answer; otherwise flarelog web waits for its receiver. Returns the function
  * that ends it.
  */
-export function again(look, every = EVERY, late = null) {
+export function again(look, every = RUNS_EVERY, late = null) {
   let timer;
   let over = false;
   const next = async () => {
@@ -118,7 +118,7 @@ export class RunsPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...this.heads)), this.body),
       this.empty, h("div", { class: "tools" }, this.pages[1]),
     );
-    this.stop = again(() => this.look(), EVERY, (who) => this.late(who));
+    this.stop = again(() => this.look(), RUNS_EVERY, (who) => this.late(who));
   }
 
   disconnectedCallback() {

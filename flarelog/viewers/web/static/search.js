@@ -19,7 +19,7 @@ import { called, count, several } from "./words.js";
  * @typedef {{say(text: string): void, found(): void, none(): void, show(hit: Hit): void}} View
  */
 
-const SHOWN = 1000; // ms that a step waits for its hit to be on the screen
+const ARRIVES = 1000; // ms that a step waits for its hit to be on the screen
 const MANY = 10_000; // hits after which a search waits for a step that needs more
 const MORE = 5000; // hits of an answer about several logs
 const TOGETHER = 100; // logs in a request, which is short
@@ -341,7 +341,7 @@ export class Search {
   show(hit) {
     this.shown = hit;
     this.tell();
-    this.late = setTimeout(() => this.turn("seen"), SHOWN);
+    this.late = setTimeout(() => this.turn("seen"), ARRIVES);
     this.view.show(hit);
   }
 

@@ -8,7 +8,7 @@ import { Search } from "./search.js";
 import { called, clock, count } from "./words.js";
 
 const LISTED = 200; // hits that are listed at first
-const LIVE = 2000; // ms between two looks for new hits while nothing but hits is shown
+const ANEW = 2000; // ms between two looks for new hits while nothing but hits is shown
 
 let kept = null;
 
@@ -42,7 +42,7 @@ export class SearchBar extends HTMLElement {
   }
 
   connectedCallback() {
-    this.timer = setInterval(() => this.only.checked && !document.hidden && this.search.refresh(), LIVE);
+    this.timer = setInterval(() => this.only.checked && !document.hidden && this.search.refresh(), ANEW);
   }
 
   disconnectedCallback() {

@@ -2,16 +2,13 @@
 /** The source of a list's rows: one log, whose places are bytes, or several logs in one order, whose places are cursors. */
 
 import { ask, query } from "./api.js";
-import { NOTE, STDERR, TRACE } from "./lines.js";
+import { NOTE, STDERR, TRACE, order } from "./lines.js";
 
-const PAGE = 400; // rows in a request
-const MOST = 64; // logs in a merge
+const ROWS = 400; // rows in a request
+const JOINED = 64; // logs in a merge
 const FEW = 4; // rows in the first request for an error: most errors are near, and each row may be far
 const MOST_ROWS = 1000;
-const AROUND = 80; // rows before and behind a requested place: they arrive soon, and scrolling loads more
-
-/** The sort key of a row within its log, as places of merged logs have it. */
-const order = (row) => 2 * row[1] + (row[4] & NOTE ? 0 : 1);
+const NEARBY = 80; // rows before and behind a requested place: they arrive soon, and scrolling loads more
 
 export class OneLog {
   /** *range*: the time to show alone, see `ranged` */
@@ -86,16 +83,16 @@ export class OneLog {
     if (this.range && !this.limits) await this.bound(signal);
     if (this.limits) where = await this.inside(where, signal);
     const share = where.share === undefined ? undefined : Math.min(1, where.share);
-    return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, share, before: AROUND, rows: AROUND }, signal);
+    return this.window(where.end ? { end: true, rows: 1, before: ROWS } : { ...where, share, before: NEARBY, rows: NEARBY }, signal);
   }
 
   /** The rows before *lines*; null if there are none. */
   async earlier(lines, signal) {
-    return this.begins(lines) ? null : this.window({ at: lines.from, before: PAGE, rows: 0 }, signal);
+    return this.begins(lines) ? null : this.window({ at: lines.from, before: ROWS, rows: 0 }, signal);
   }
 
   async later(lines, signal) {
-    return this.ends(lines) ? null : this.window({ at: lines.to, rows: PAGE }, signal);
+    return this.ends(lines) ? null : this.window({ at: lines.to, rows: ROWS }, signal);
   }
 
   /** Bytes of the log that *lines* do not cover. */
@@ -179,10 +176,10 @@ export class Merged {
     return { ...spec, before: before?.map((at, k) => (at > (from[k] ?? 0) ? at : 0)), after: after?.map((at, k) => (at < (to[k] ?? Infinity) ? at : Math.max(at, end(k)))) };
   }
 
-  /** Names the logs to merge, if the page does not: MOST at most. */
+  /** Names the logs to merge, if the page does not: JOINED at most. */
   async choose(signal) {
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
-    const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
+    const wanted = [...new Set(this.wanted.site ? [this.wanted.site] : this.wanted.streams?.slice(0, JOINED).map(({ site }) => site))].map((site) => `&${query({ site })}`);
     const { sites, copies = "" } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
     this.numbers = new Map(sites.map(({ site, number }) => [site, number]));
     const every = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed, committed, copy }) => ({ site, log, sealed, committed, copy })));
@@ -192,7 +189,7 @@ export class Merged {
     this.sealed = mine.every(({ sealed }) => sealed);
     this.lengths = new Map(mine.map(({ site, log, committed }) => [`${site}/${log}`, committed]));
     if (named || this.wanted.rank !== undefined) return;
-    const streams = all.slice(0, MOST).map(({ site, log }) => ({ site, log }));
+    const streams = all.slice(0, JOINED).map(({ site, log }) => ({ site, log }));
     this.wanted = { ...this.wanted, streams };
     this.left = all.length - streams.length;
   }
@@ -215,7 +212,7 @@ export class Merged {
     if (this.range) await this.bound(from, to, signal);
     const last = to ? { before: this.limits[1] } : { end: true };
     const at = where.after ? { after: where.after } : where.time > from && where.time < (to ?? Infinity) ? (this.range ? { after: await this.places(where.time, signal) } : { time: where.time }) : (where.start || where.time <= from) ? (from ? { after: this.limits[0] } : {}) : last;
-    const answer = this.cut(await this.merged({ ...at, rows: PAGE }, signal), at === last);
+    const answer = this.cut(await this.merged({ ...at, rows: ROWS }, signal), at === last);
     if (where.time !== undefined && !answer.rows.length && answer.over) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
@@ -259,7 +256,7 @@ export class Merged {
   async earlier(lines, signal) {
     if (this.first) return null;
     const before = [...this.before];
-    const answer = this.cut(await this.merged({ ...this.same, before, rows: PAGE }, signal), true);
+    const answer = this.cut(await this.merged({ ...this.same, before, rows: ROWS }, signal), true);
     if (before.some((place, k) => place !== this.before[k])) return this.earlier(lines, signal); // rows were forgotten meanwhile
     this.before = answer.before;
     this.first = answer.over;
@@ -268,7 +265,7 @@ export class Merged {
 
   async later(lines, signal) {
     if (this.last) return null;
-    const answer = this.cut(await this.merged({ ...this.same, after: this.after, rows: PAGE }, signal), false);
+    const answer = this.cut(await this.merged({ ...this.same, after: this.after, rows: ROWS }, signal), false);
     this.after = answer.after;
     this.ended = answer.ended;
     this.last = answer.over;

@@ -6,10 +6,10 @@
 
 import { Refused, objects } from "./api.js";
 
-const HIDDEN = 30_000; // ms that a hidden tab keeps its stream
+const ASIDE = 30_000; // ms that a hidden tab keeps its stream
 const SILENT = 6000; // ms without a byte after which the page says so
 const UNASKED = 15_000; // ms for the first byte: the server asks the receiver, whose own timeout is shorter
-const LATE = 1000; // ms by which a timer is late if the page was busy, or the machine asleep
+const ASLEEP = 1000; // ms by which a timer is late if the page was busy, or the machine asleep
 const WAITS = [200, 400, 800, 1500]; // ms before each retry
 
 export class Tail {
@@ -17,7 +17,7 @@ export class Tail {
    * @param {{run: string, site: string, log: string, from: number}[]} streams
    * @param {{streams(list): void, rows(list): void, bars(k, list, still): void, at(list): void, lost(sentence: string|null): void, done(): void}} listener
    */
-  constructor(streams, order, listener, { hidden = HIDDEN } = {}) {
+  constructor(streams, order, listener, { hidden = ASIDE } = {}) {
     this.streams = streams.map((stream) => ({ ...stream }));
     this.order = order;
     this.listener = listener;
@@ -84,7 +84,7 @@ export class Tail {
     if (this.stopped || this.resting) return;
     const due = performance.now() + ms;
     this.silence = setTimeout(() => {
-      if (performance.now() - due > LATE) return this.expect(); // what came meanwhile may still wait to be read
+      if (performance.now() - due > ASLEEP) return this.expect(); // what came meanwhile may still wait to be read
       if (document.visibilityState === "hidden" || this.silent) return;
       this.silent = true;
       this.listener.lost("flarelog web does not answer; trying again");
