@@ -32,7 +32,7 @@ def test_a_stall_at_any_message_ends_no_log(place: Place, way: str, half: bool) 
         assert [sidecar.ends() for sidecar in sidecars] == [0] * len(links)
         for nth, _ in enumerate(links):
             assert [receiver.stored(log, f"site-{nth}") for log in LOGS] == list(written.values()), nth
-        assert sum(link.stalled for link in links) >= len(links) // 2
+        assert sum(link.stalled for link in links) >= 3, "replies may share a message, but each call has some"
 
 
 @pytest.mark.parametrize("way", ["up", "down"])
