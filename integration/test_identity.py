@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from flarelog.sources.files.identity import witness
+from flarelog.sources.files.record import GRAIN
 from integration.harness.places import LOG, Place, Program, Receiver, append, lines, until
 from tests.often import table
 
@@ -314,6 +316,7 @@ def test_late_bytes_of_a_file_that_was_rotated_out_of_the_patterns(place: Place,
 def test_rotations_while_it_was_down(place: Place, site: Callable[..., Site], include: str, rotations: int) -> None:
     if include == LOG:
         append(place.root / f"{LOG}.77", b"older than anything that was sent\n")
+        time.sleep(2 * GRAIN / 1e9)  # a file that is younger was perhaps rotated while the sidecar started
     append(place.log, ONE)
     it = site("--include", include)
     it.receiver.gets(ONE)
