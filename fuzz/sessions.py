@@ -255,9 +255,10 @@ class _Push:
         self._left = 1 + heard.steps.one(6)
 
     async def write(self, raw: bytes) -> None:
-        said = decode_said(raw)
-        hold(encode_request(said.request, said.number) == raw, (said, raw))
-        self._heard.said.append(said.request)
+        for _, one in several.requests(raw):
+            said = decode_said(one)
+            hold(encode_request(said.request, said.number) == one, (said, raw))
+            self._heard.said.append(said.request)
         await asyncio.sleep(0)
 
     async def read(self) -> Any:
