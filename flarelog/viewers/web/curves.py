@@ -7,7 +7,6 @@ curves of logs that are read later come with its next request.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections import Counter
@@ -18,7 +17,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import FlarelogError
 from flarelog.lines.metrics import Curve, Metrics, by_rank
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
@@ -27,9 +25,8 @@ from flarelog.text import are, several
 from flarelog.viewers.origin import gathered
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.asking import answer
+from flarelog.viewers.web.looks import Key, Looks
 from flarelog.viewers.web.origins import Rights
-
-log = logging.getLogger(__name__)
 
 LOGS, SHOWN = 256, 64  # logs of a run that are read; curves of an answer
 NAMES = 20  # metrics that an answer names
@@ -57,20 +54,14 @@ class _Read:
         return self.metrics.curves
 
 
-_Key = tuple[bytes, tuple[StreamId, int]]
-
-
 class Curves:
     def __init__(self, lists: Lists) -> None:
         self._lists = lists
-        self._kept: dict[_Key, _Read] = {}
-        self._reading: dict[_Key, asyncio.Task[None]] = {}
-        self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._kept: dict[Key, _Read] = {}
+        self._looks = Looks(self._look, SIDE_BY_SIDE, "the curves of a log are not known")
 
     async def close(self) -> None:
-        for task in list(self._reading.values()):
-            task.cancel()
-        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+        await self._looks.close()
 
     async def curves(self, request: Request) -> Response:
         """The curves of the wanted metric, or of the first one. Raises NotFound, NotAllowed, CannotConnect."""
@@ -81,7 +72,7 @@ class Curves:
         reads = [(self._read_of(rights, info), info) for info in infos]
         reads = [(read, info) for read, info in reads if read.position < info.committed and read.due <= now]
         old = [info for _, info in sorted(reads, key=lambda one: one[0].due)]
-        tasks = [self._begun(rights, info) for info in old[:AT_ONCE]]
+        tasks = [self._looks.begun(rights, info) for info in old[:AT_ONCE]]
         reading = len(old) > AT_ONCE
         if tasks:
             reading = bool((await asyncio.wait(tasks, timeout=WAIT))[1]) or reading
@@ -93,31 +84,17 @@ class Curves:
     def _read_of(self, rights: Rights, info: StreamInfo) -> _Read:
         return self._kept.setdefault((rights.key, info.identity), _Read())
 
-    def _begun(self, rights: Rights, info: StreamInfo) -> asyncio.Task[None]:
-        key = (rights.key, info.identity)
-        task = self._reading.get(key)
-        if task is None:
-            task = self._reading[key] = asyncio.create_task(self._look(rights, info))
-            task.add_done_callback(lambda _: self._reading.pop(key, None))
-        return task
-
     async def _look(self, rights: Rights, info: StreamInfo) -> None:
         read = self._read_of(rights, info)
-        try:
-            async with self._turns:
-                read.due = time.monotonic() + AGAIN
-                for begin, end in stretches(read.position, info.committed):
-                    data = await gathered(rights.origin, info.stream, begin, end)
-                    low = 0 if begin == read.position else _first_end(data)
-                    high = len(data) if info.sealed and end == info.committed else _last_end(data)
-                    read.curves = await asyncio.to_thread(read.feed, begin + low, data[low:high])
-                    # A line without an end is read once more with its end, unless it is longer than a stretch.
-                    read.position = begin + (high if high > low or end - begin < STRETCH else len(data))
-                read.position = max(read.position, info.committed - STRETCH)
-        except FlarelogError:
-            return
-        except Exception:
-            log.exception("the curves of a log are not known")  # the next request tries again
+        read.due = time.monotonic() + AGAIN
+        for begin, end in stretches(read.position, info.committed):
+            data = await gathered(rights.origin, info.stream, begin, end)
+            low = 0 if begin == read.position else _first_end(data)
+            high = len(data) if info.sealed and end == info.committed else _last_end(data)
+            read.curves = await asyncio.to_thread(read.feed, begin + low, data[low:high])
+            # A line without an end is read once more with its end, unless it is longer than a stretch.
+            read.position = begin + (high if high > low or end - begin < STRETCH else len(data))
+        read.position = max(read.position, info.committed - STRETCH)
 
 
 def fairly(infos: Sequence[StreamInfo]) -> list[StreamInfo]:

@@ -6,16 +6,13 @@ A client waits WAIT at most for the sites of a run; lines that are read later co
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 
-from flarelog.errors import FlarelogError
 from flarelog.model import StreamId, StreamInfo
 from flarelog.viewers.last import Last, last_of
 from flarelog.viewers.origin import gathered
+from flarelog.viewers.web.looks import Key, Looks
 from flarelog.viewers.web.origins import Rights
-
-log = logging.getLogger(__name__)
 
 READ = 4 << 10  # bytes at the end of a log
 AT_ONCE = 60  # logs that are read for one answer
@@ -24,25 +21,19 @@ KEPT = 20_000
 WAIT = 0.05  # seconds that an answer waits for lines
 
 
-_Key = tuple[bytes, tuple[StreamId, int]]
-
-
 class Lasts:
     def __init__(self) -> None:
-        self._kept: dict[_Key, tuple[int, Last]] = {}
-        self._reading: dict[_Key, asyncio.Task[None]] = {}
-        self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._kept: dict[Key, tuple[int, Last]] = {}
+        self._looks = Looks(self._read, SIDE_BY_SIDE, "the last line of a log is not known")
 
     async def close(self) -> None:
-        for task in list(self._reading.values()):
-            task.cancel()
-        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+        await self._looks.close()
 
     async def of(self, rights: Rights, infos: Sequence[StreamInfo]) -> tuple[Mapping[StreamId, Last], bool]:
         """The last lines that are known, and whether more are being read."""
         old = [info for info in infos if info.committed and self._length(rights, info) != info.committed]
         newest = sorted(old, key=lambda info: -info.grown)[:AT_ONCE]
-        tasks = [self._begun(rights, info) for info in newest]
+        tasks = [self._looks.begun(rights, info) for info in newest]
         reading = bool(tasks) and bool((await asyncio.wait(tasks, timeout=WAIT))[1])
         found = {info.stream: self._kept.get((rights.key, info.identity), (0, None))[1] for info in infos}
         while len(self._kept) > KEPT:
@@ -53,21 +44,7 @@ class Lasts:
         last = self._kept.get((rights.key, info.identity))
         return -1 if last is None else last[0]
 
-    def _begun(self, rights: Rights, info: StreamInfo) -> asyncio.Task[None]:
-        key = (rights.key, info.identity)
-        task = self._reading.get(key)
-        if task is None:
-            task = self._reading[key] = asyncio.create_task(self._read(rights, info))
-            task.add_done_callback(lambda _: self._reading.pop(key, None))
-        return task
-
     async def _read(self, rights: Rights, info: StreamInfo) -> None:
         begin = max(0, info.committed - READ)
-        try:
-            async with self._turns:
-                data = await gathered(rights.origin, info.stream, begin, info.committed)
-            self._kept[rights.key, info.identity] = info.committed, last_of(data, begin)
-        except FlarelogError:
-            return
-        except Exception:
-            log.exception("the last line of a log is not known")  # the next request tries again
+        data = await gathered(rights.origin, info.stream, begin, info.committed)
+        self._kept[rights.key, info.identity] = info.committed, last_of(data, begin)
