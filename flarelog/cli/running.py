@@ -76,6 +76,8 @@ def end_within(context: click.Context, _: click.Parameter, seconds: float | None
 
     def over(*_: object) -> None:
         context.meta[_TIMED_OUT] = seconds
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a script's background job
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGALRM, over)

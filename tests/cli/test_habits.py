@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -246,9 +248,16 @@ def test_verify_compares_all_runs_or_one_site(store: str, capfd: pytest.CaptureF
     assert (code, out, err) == (3, "", f"flarelog: {store} has no log of such a site\n")
 
 
-def test_a_command_that_takes_too_long_ends_with_its_own_code(store: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """follow waits for the end of the run."""
-    code, _, err = called(capfd, "follow", RUN, "--store", store, "--timeout", "50ms")
+@pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN], ids=["", "background-job"])
+def test_a_command_that_takes_too_long_ends_with_its_own_code(
+    store: str, capfd: pytest.CaptureFixture[str], interrupt: Any
+) -> None:
+    """follow waits for the end of the run. A shell without job control lets a background job ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        code, _, err = called(capfd, "follow", RUN, "--store", store, "--timeout", "50ms")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert code == 7
     assert err.endswith("flarelog: the command did not end within 0.05 s: give it more time with --timeout\n")
     assert called(capfd, "status", RUN, "--store", store, "--timeout", "1 minute")[0] == 0
