@@ -194,8 +194,11 @@ class Quota:
         self._add(stream, size - self._held.get(stream.run, {}).get(stream, 0))
 
     def found(self, stream: StreamId, size: int) -> None:
-        """Set the stored bytes of *stream* to *size*, from a listing; an open stream's own count is newer and stays."""
-        if stream not in self._open:
+        """Set the stored bytes of *stream* to *size*, from a listing; an open stream's own count is newer and stays.
+
+        A stream that is still being opened has no count of its own.
+        """
+        if stream not in self._open or stream not in self._held.get(stream.run, {}):
             self.holds(stream, size)
 
     def forget(self, run: str, site: str = "") -> None:

@@ -134,6 +134,15 @@ def test_what_the_store_holds_counts_after_a_restart() -> None:
     assert quota.has_room(OTHER_SITE)
 
 
+def test_what_the_store_holds_counts_though_its_streams_are_opened_all_at_once() -> None:
+    quota = Quota(Limits(max_site_bytes=100))
+    with opened(quota, A), opened(quota, B):  # both before the first count
+        counted(quota, (A, 60), (B, 60))
+        quota.holds(A, 60)  # as A enters
+        with pytest.raises(Full, match="120 bytes of site site-1"):
+            quota.take(A, 1)
+
+
 def test_what_was_removed_from_the_store_makes_room() -> None:
     quota = counted(Quota(Limits(max_run_bytes=100)), (A, 60), (B, 40))
     assert counted(quota, (B, 40)).has_room(B)
