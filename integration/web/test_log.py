@@ -610,6 +610,19 @@ def test_the_marked_lines_alone_are_downloaded_too(tab: Tab) -> None:
     assert download.value.path().read_bytes() == LOGS["berlin/train.log"][120:240]
 
 
+def test_nothing_moves_in_the_card_of_the_marked_lines_when_the_command_comes(tab: Tab) -> None:
+    held: list[Route] = []
+    tab.page.route("**/api/command?*", lambda route: held.append(route))
+    page = tab.show(f"{BERLIN}#bytes=120-240")
+    page.keyboard.press("c")
+    expect(page.get_by_text("Waiting for the command")).to_be_visible()
+    download = page.get_by_role("link", name="Download these 120 B")
+    before = download.bounding_box()
+    held[0].continue_()
+    expect(page.get_by_text("flarelog logs")).to_be_visible()
+    assert download.bounding_box() == before
+
+
 @pytest.mark.soak
 def test_a_place_behind_the_end_leads_to_the_end_and_is_said(tab: Tab) -> None:
     page = tab.show(BERLIN)

@@ -27,8 +27,8 @@ export async function link(page) {
   const raw = `/api/raw?${query({ ...stream, from: range[1], to: range[2] })}`;
   const command = h("div", {});
   const rest = page.list.lines.rows.some((row) => row[0] === range[0] && row[1] === range[1] && row[4] & REST);
-  card("These lines", rest && h("p", {}, "The first line begins above these bytes: its beginning is not among them."), h("h3", {}, "Link"), copied(link), h("h3", {}, "In a terminal"), command,
-    h("p", {}, h("a", { href: raw, download: true }, `Download these ${bytes(range[2] - range[1])}`)));
+  card("These lines", rest && h("p", {}, "The first line begins above these bytes: its beginning is not among them."), h("h3", {}, "Link"), copied(link),
+    h("p", {}, h("a", { href: raw, download: true }, `Download these ${bytes(range[2] - range[1])}`)), h("h3", {}, "In a terminal"), command); // what comes late is last: nothing moves under a click
   try {
     const asked = ask(`/api/command?${query({ ...stream, from: range[1], to: range[2] })}`);
     command.replaceChildren(copied((await waited(asked, () => say(command, "Waiting for the command \u2026"))).command));
