@@ -7,17 +7,20 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import DIRECTORY, Access, asks, option, tls_options
+from flarelog.cli.options import DIRECTORY, Access, asks, is_flag, option, tls_options
 from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.spools import LeftSpools
 from flarelog.cli.tuning import more_descriptors, tune_memory
+from flarelog.errors import InvalidOption
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
-from flarelog.sources.consent import in_force
+from flarelog.sources.consent import Consent, in_force
+from flarelog.sources.containers.layouts import LAYOUTS
+from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
 from flarelog.values import changed
 
@@ -31,6 +34,14 @@ from flarelog.values import changed
     type=DIRECTORY,
     help="Directory of the runs. The agent waits until the directory exists.",
 )
+@option(
+    "--source",
+    "kind",
+    type=click.Choice(["files", *LAYOUTS]),
+    default="files",
+    show_default=True,
+    help="What --root holds: files, or containers' logs as kubelet (cri) or Docker (docker) write them.",
+)
 @asks(agent=AgentOptions, source=SourceOptions)
 @site_policy_option
 @asks(sidecar=SidecarOptions)
@@ -39,6 +50,7 @@ def command(
     receivers: tuple[str, ...],
     site: str,
     root: str,
+    kind: str,
     agent: partial[AgentOptions],
     source: partial[SourceOptions],
     site_policy: tuple[str, ...],
@@ -50,6 +62,10 @@ def command(
     A run is a directory whose path --run-from describes. The run begins with its first log. It is over when nothing in
     it has changed for --idle seconds, or when its directory has gone: then its logs are sealed. A later byte resumes
     the run. --include and --exclude compare paths under the run's directory.
+
+    With --source cri and --root /var/log/pods it sends the logs of a node's pods, rotated and compressed files too.
+    Each is NAMESPACE/POD.ID/CONTAINER.log; patterns, also --run-from, compare that name, so that by default the
+    namespace is the run. With --source docker and --root /var/lib/docker/containers each is ID.log.
 
     A spool that a `flarelog run --spool ROOT` of this site left when it was killed is sent as well, and removed.
 
@@ -95,12 +111,30 @@ def command(
     def targets(run_id: str, of_spool: Wanted) -> list[SidecarOptions]:
         return [changed(wanted(address, run_id, of_spool), once=True, state=None) for address in receivers]
 
-    logs = checked(lambda: source(root, sites=consents))
+    logs: Wanted
+    if kind == "files":
+        logs = checked(lambda: source(root, sites=consents))
+    else:
+        logs = checked(lambda: _of_containers(root, kind, source, consents))
     once = bool(sidecar.keywords.get("once"))
 
     def make() -> list[Sender[int]]:
+        if kind != "files":
+            return [Agent(logs, options, partial(wanted, address)) for address in receivers]
         spools = LeftSpools(root, site, spool, targets, once=once)
         made = [Agent(logs, options, partial(wanted, address), others=spools.any) for address in receivers]
         return [*made, spools]
 
     sys.exit(worst(run(until_stopped("agent", make))))
+
+
+def _of_containers(
+    root: str, layout: str, source: partial[SourceOptions], consents: tuple[Consent, ...]
+) -> ContainerOptions:
+    """The options for the logs of containers, from those for files. Raises InvalidOption."""
+    given = dict(source.keywords)
+    for name in ("start_at", "ignore_older"):
+        if is_flag(name):
+            raise InvalidOption(f"--{name.replace('_', '-')} is for files: the logs of containers are sent whole")
+        given.pop(name, None)
+    return ContainerOptions(root, layout, sites=consents, **given)

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from flarelog.errors import InvalidOption
 from flarelog.sources.base import Finder, Wanted
+from flarelog.sources.containers.finder import Containers
+from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.containers.runs import ContainerRuns
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.finder import Files
 from flarelog.sources.files.patterns import SourceOptions
@@ -26,13 +29,17 @@ def finder(
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
         wanted = changed(wanted, zone=wanted.zone or system_zone()).without(state)
         return Files(wanted, checkpoint, ranks=ranks)
+    if isinstance(wanted, ContainerOptions):
+        return Containers(changed(wanted, zone=wanted.zone or system_zone()), state=state)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
 
 
-def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Directories:
+def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Directories | ContainerRuns:
     """The finder of the runs whose logs are *wanted*. *run_from* is the pattern that tells a run; the directory *state*
     holds no logs. Raises InvalidOption.
     """
     if isinstance(wanted, SourceOptions):
         return Directories(RunPattern(run_from), wanted, state)
+    if isinstance(wanted, ContainerOptions):
+        return ContainerRuns(RunPattern(run_from), wanted)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")

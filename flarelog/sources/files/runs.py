@@ -74,6 +74,15 @@ class RunPattern:
         self._parts = [_expression(part) for part in parts]
         self._dotted = [part[0] == "." for part in parts]
 
+    def run_of(self, path: str) -> str:
+        """The run of the log at *path* below the root; empty where its directories do not match."""
+        parts = path.split("/")[:-1]
+        found = [part.fullmatch(name) for part, name in zip(self._parts, parts, strict=False)]
+        if len(parts) < len(self._parts) or not all(found):
+            return ""
+        names = [match.groupdict().get("run") for match in found if match is not None]
+        return run_of(next(filter(None, names), ""))
+
     def find(
         self, root: str, own: Path | None = None, holders: dict[str, Holder] | None = None
     ) -> tuple[dict[str, Path], list[str]]:

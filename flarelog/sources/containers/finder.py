@@ -1,0 +1,479 @@
+"""The finder of containers' logs below a root, by the layout of their names.
+
+Files are opened as soon as they are seen, because the runtime removes rotated ones; what is begun waits for the
+receiver's record. No link is followed: a pod that may write here could let it lead to any file of the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from flarelog.errors import FlarelogError
+from flarelog.exit_marks import Exit
+from flarelog.model import CANNOT_BE_READ, Redaction, StreamInfo
+from flarelog.sources.containers.layouts import Container, Place
+from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.containers.packed import Damaged, copy_of
+from flarelog.sources.containers.place import Entry, steps
+from flarelog.sources.containers.row import Row, key_of
+from flarelog.sources.files.descriptors import descriptors
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import Sight, lacks, sight
+from flarelog.sources.files.openers import written
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.walk import NO_DESCRIPTOR, Troubles, listed
+from flarelog.sources.files.watch import Change, Watch, What, best_watch
+from flarelog.sources.redaction.file import RedactedFile
+from flarelog.text import legible, several
+
+log = logging.getLogger(__name__)
+
+ROOT_POLL = 0.25  # seconds, while there is no root
+PACKED_POLL = 0.1  # seconds, while compressed files wait for their turns
+UNPACKED = 4  # temporary files at a time
+LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are reported without them
+
+
+class Containers:
+    """A finder of the *wanted* logs. *state*: a directory for temporary files."""
+
+    def __init__(self, wanted: ContainerOptions, *, state: str | None = None, watch: Watch | None = None) -> None:
+        self._wanted, self._state, self._watch = wanted, state, watch or best_watch()
+        self._rules = wanted.rules()
+        self._rows: dict[str, Row] = {}  # by directory, relative to the root
+        self._tails: dict[str, Tail] = {}
+        self._watched: set[str] = set()
+        self._record: dict[str, StreamInfo] | None = None  # by log; None: not known yet
+        self._refused: set[str] = set()
+        self._masked: dict[str, tuple[int, int]] = {}
+        self._missing = self._draining = False
+        self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
+        self._exit: Exit | None = None
+        self._troubles = Troubles()
+
+    # --- the contract
+
+    @property
+    def logs(self) -> Mapping[str, Tail]:
+        return self._tails
+
+    @property
+    def troubles(self) -> Collection[str]:
+        return self._troubles.values()
+
+    @property
+    def missing(self) -> str:
+        return f"the root {self._wanted.root}" if self._missing and not self._tails else ""
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(row.held) + len(row.unopened) for row in self._rows.values())
+
+    async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
+        found: list[Change] | None = None
+        looked, every = -math.inf, self._watch.slow_poll
+        while True:
+            now = time.monotonic()
+            try:
+                touched = self._apply(found, now) if found else set()
+                if found is None or now - looked >= every:
+                    used = time.thread_time()
+                    touched |= self.look(now)
+                    looked, every = now, max(self._watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
+                    if self._missing:
+                        every = ROOT_POLL
+                elif self._any_held:
+                    touched |= self._advance_all(now)
+            except Exception as bug:
+                sentence = f"the search for logs failed: {bug!r}"
+                self._troubles.tell(sentence, sentence, bug)
+                touched, looked = set(), now
+            gather = changed(touched) or 0.0
+            most = PACKED_POLL if self._any_held else math.inf
+            found = await self._watch.changes(min(most, max(0.0, looked + every - time.monotonic())), gather)
+
+    def there(self, log: str) -> bool:
+        row = self._row_of(log)
+        return row is not None and any(file.linked for file in row.files.values())
+
+    def refuse(self, log: str) -> None:
+        row = self._row_of(log)
+        if row is not None and not row.tail.marks:
+            self._refused.add(log)
+            self._drop(row)
+
+    def expect_no_record(self) -> None:
+        """Files are open already, and held until the record comes."""
+
+    def learn(self, streams: list[StreamInfo], now: float) -> None:
+        self.look(now)
+        self._record = {info.stream.path: info for info in streams}
+        self._advance_all(now)
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        for info in streams:
+            row = self._row_of(info.stream.path)
+            if row is None:
+                continue
+            if not row.settled:
+                self._settle(row, info)
+                continue
+            try:
+                for file in row.needs(info):
+                    self._reopen(row, file)
+                row.tail.files.sort(key=lambda file: row.turns[key_of(file)])
+                row.tail.resume(info)
+            except OSError as error:
+                row.tail.failed = _not_compared(error)
+
+    def drain(self, now: float) -> set[str]:
+        touched = self.look(now)
+        if not self._draining:
+            self._draining = True
+            for tail in self._tails.values():
+                tail.drain(now)
+                tail.endings.said = self._exit
+            touched |= set(self._tails)
+        return touched
+
+    def exited(self, how: Exit) -> None:
+        self._exit = how
+
+    def unmatched(self, *, empty: bool = False) -> str:
+        root, layout = self._wanted.root, self._wanted.layout
+        left = 0  # containers
+        for container, names in self.present():
+            if self._wanted.matches(container.log) and names:
+                return ""
+            left += bool(names)
+        if left:
+            what = several(left, "log")
+            return f"no log of a container under {root} is sent: options or the site's policy leave out {what}"
+        return f"there is no log of a container under {root} in the layout {layout}" if empty else ""
+
+    def masked(self, log: str) -> Redaction | None:
+        row = self._row_of(log)
+        if not self._rules or row is None:
+            return None
+        counts = [self._masked.get(log, (0, 0))]
+        counts += [(file.matches, file.hidden) for file in row.files.values() if isinstance(file, RedactedFile)]
+        return Redaction(sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts))
+
+    def state(self) -> dict[str, tuple[int, int, int]]:
+        return {
+            path: (*found.is_of, found.size)
+            for container, names in self.present()
+            if self._wanted.matches(container.log)
+            for path, found in names.items()
+        }
+
+    def written(self) -> bool:
+        found = {(device, inode): os.path.basename(path) for path, (device, inode, _) in self.state().items()}
+        return bool(written(found, but=os.getpid()))
+
+    def close(self) -> None:
+        for row in self._rows.values():
+            row.tail.close()
+            for file in row.files.values():
+                file.close()
+        self._watch.close()
+
+    # --- looking
+
+    def look(self, now: float) -> set[str]:
+        """Look at all directories and files; returns the logs that may have something new."""
+        touched = set[str]()
+        present = set(self._find())
+        for directory in self._rows.keys() - present:
+            touched |= self._vanish(self._rows[directory])
+        for directory in sorted(present):
+            touched |= self._list(self._rows[directory], now)
+        touched |= self._advance_all(now)
+        if any(row.unopened for row in self._rows.values()):
+            for tail in self._tails.values():
+                tail.rest(now)
+        for tail in self._tails.values():
+            try:
+                grown = tail.look(now)
+            except Exception as error:  # the error ends that log alone
+                tail.failed, grown = error, True
+            if grown:
+                touched.add(tail.log)
+        return touched
+
+    def _find(self) -> Iterator[str]:
+        """The directories of the containers that are there; those of new ones get rows, and all are watched."""
+        for container in self._walk(watched=True):
+            directory, name = container.directory, container.log
+            if directory not in self._rows and name not in self._refused:
+                other = self._row_of(name)
+                if other is not None:
+                    why = f"{other.container.directory} has the same name, {legible(name)}"
+                    self._troubles.tell(directory, f"{legible(directory)} is not sent: the log of {legible(why)}")
+                    continue
+                before = self._tails.get(name)  # of a directory that was removed and has come back
+                tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
+                self._rows[directory] = Row(container, tail, settled=before is not None)
+                self._tails[name] = tail
+            if directory in self._rows:
+                yield directory
+
+    def _walk(self, *, watched: bool = False) -> Iterator[Container]:
+        """The containers below the root whose logs are wanted."""
+        level, depth = [""], self._wanted.names.depth
+        for at in range(depth):
+            below = []
+            for directory in level:
+                full = os.path.join(self._wanted.root, directory)
+                if watched:
+                    self._watch.add(full)
+                try:
+                    entries = listed(full)
+                except OSError as error:
+                    if at == 0:
+                        self._missing = True
+                    elif not isinstance(error, FileNotFoundError | NotADirectoryError):
+                        self._troubles.tell(directory, f"{legible(full)} cannot be listed: {error.strerror}")
+                    continue
+                if at == 0:
+                    self._missing = False
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        if entry.is_dir(follow_symlinks=False):
+                            below.append(f"{directory}/{entry.name}" if directory else entry.name)
+            level = below
+        for directory in level:
+            container = self._wanted.names.container(directory)
+            if container is not None and self._wanted.matches(container.log):
+                if watched:
+                    self._watch.add(os.path.join(self._wanted.root, directory))
+                yield container
+
+    def present(self) -> Iterator[tuple[Container, dict[str, Sight]]]:
+        """The containers with their files; for a snapshot."""
+        for container in self._walk():
+            names = {}
+            for entry, found in self._entries(container.directory):
+                names[f"{container.directory}/{entry.name}"] = found
+            yield container, names
+
+    def _entries(self, directory: str) -> Iterator[tuple[Entry, Sight]]:
+        """The files in the *directory* of a container."""
+        full = os.path.join(self._wanted.root, directory)
+        try:
+            names = listed(full)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._troubles.tell(directory, f"{legible(full)} cannot be listed: {error.strerror}")
+            return
+        for one in names:
+            place = self._wanted.names.place(one.name)
+            if place is None:
+                continue
+            if one.is_symlink():
+                where = f"{directory}/{one.name}"
+                why = "it is a link; for Docker's own files use --source docker"
+                self._troubles.tell(where, f"{legible(os.path.join(full, one.name))} is not sent: {why}")
+                continue
+            with contextlib.suppress(OSError):
+                found = sight(f"{full}/{one.name}")
+                if found.regular:
+                    yield Entry(one.name, place, (*found.is_of, found.born)), found
+
+    def _list(self, row: Row, now: float) -> set[str]:
+        """List the directory of *row*, and open what is new there."""
+        entries = dict(self._entries(row.container.directory))
+        found = steps(entries, row.turns, row.taken)
+        sights = {entry.key: seen for entry, seen in entries.items()}
+        touched = set[str]()
+        row.unopened.clear()
+        row.at = {}
+        for key, entry in found.names.items():
+            self._place(row, row.files[key], entry.name, entry.place)
+            file, seen = row.files[key], sights[key]
+            if file.fd < 0 and file.rest != (seen.size, seen.modified) and key not in row.packed:
+                self._reopen(row, file)
+                touched.add(row.tail.log)
+        for key in found.gone:
+            touched |= self._leave(row, row.files[key])
+        for entry in () if self._draining else found.new:
+            if not self._open(row, entry, now):
+                break
+            touched.add(row.tail.log)
+        return touched
+
+    def _place(self, row: Row, file: SourceFile, name: str, place: Place) -> None:
+        """Note the present *name* of *file*."""
+        row.turns[key_of(file)] = place.turn
+        row.at[name] = file
+        file.path, file.linked = f"{row.container.directory}/{name}", place.current
+        if not place.current and self._wanted.names.stamped:
+            row.taken.add(place.turn)
+
+    def _leave(self, row: Row, file: SourceFile) -> set[str]:
+        """Note that *file* has no name any more; forget it once it is closed."""
+        if file.fd < 0:
+            if isinstance(file, RedactedFile):
+                matches, hidden = self._masked.get(row.tail.log, (0, 0))
+                self._masked[row.tail.log] = matches + file.matches, hidden + file.hidden
+            row.forget(key_of(file))
+            return set()
+        was, file.linked = file.linked, False
+        return {row.tail.log} if was else set()
+
+    def _vanish(self, row: Row) -> set[str]:
+        """Note that the directory of *row* is gone."""
+        touched = set[str]()
+        for file in list(row.files.values()):
+            touched |= self._leave(row, file)
+        if not row.files:
+            del self._rows[row.container.directory]
+            if not row.tail.marks:
+                self._tails.pop(row.tail.log, None)
+        return touched
+
+    def _open(self, row: Row, entry: Entry, now: float) -> bool:
+        """Open the new file of *entry*; False if its turn has not come, because it must wait or names have moved."""
+        path = f"{row.container.directory}/{entry.name}"
+        full = os.path.join(self._wanted.root, path)
+        try:
+            file = (RedactedFile if self._rules else SourceFile).open(self._wanted.root, path, now)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                row.unopened.add(entry.name)
+                return False
+            self._troubles.tell(path, f"{legible(full)}{CANNOT_BE_READ}{error.strerror}")
+            return True
+        if file.fd >= descriptors():
+            file.close()
+            row.unopened.add(entry.name)
+            return False
+        there = os.path.join(os.path.realpath(self._wanted.root), path)
+        if (*file.is_of, file.born) != entry.key or os.readlink(f"/proc/self/fd/{file.fd}") != there:
+            file.close()  # a rename came in between, or a link
+            return False
+        self._troubles.over(path)
+        file.rules, file.attributes = self._rules, row.container.attributes
+        file.lacks = (*lacks(file.fd, file.identity), *([self._rules.note] if self._rules else []))
+        copied = entry.place.packed and row.has(copy_of(file.fd))
+        row.take(file, entry.place.turn, entry.place.packed)
+        if copied:
+            row.close_file(row.held.pop())
+        self._place(row, file, entry.name, entry.place)
+        return True
+
+    def _reopen(self, row: Row, file: SourceFile) -> None:
+        """Open *file* again, whose bytes are needed or that was written to. Raises OSError."""
+        key = key_of(file)
+        again = SourceFile.open(self._wanted.root, file.path, file.quiet_since)
+        if key_of(again) != key:
+            again.close()
+            return
+        file.fd = again.fd
+        if key in row.packed:
+            row.unpack(file, self._state)
+        elif os.fstat(file.fd).st_size < file.position or not file.intact():
+            file.begin_anew(0, 0)
+        row.tail.files.insert(0, file)
+        file.limit, file.graced = None, False
+
+    # --- what comes next
+
+    @property
+    def _any_held(self) -> bool:
+        return self._record is not None and any(row.held for row in self._rows.values())
+
+    def _advance_all(self, now: float) -> set[str]:
+        touched = set[str]()
+        if self._record is None:
+            return touched
+        spare = UNPACKED - sum(row.unpacked for row in self._rows.values())
+        for row in self._rows.values():
+            if not row.settled:
+                self._settle(row, self._record.get(row.tail.log))
+            before = len(row.tail.files)
+            spare -= self._advance(row, spare, now)
+            if len(row.tail.files) != before:
+                touched.add(row.tail.log)
+        return touched
+
+    def _settle(self, row: Row, info: StreamInfo | None) -> None:
+        try:
+            row.settle(info, self._state)
+        except Damaged as why:
+            row.tail.failed = FlarelogError(f"a compressed file cannot be read again: {why}")
+        except OSError as error:
+            row.tail.failed = _not_compared(error)
+
+    def _advance(self, row: Row, spare: int, now: float) -> int:
+        """Give the tail of *row* its next files; returns the number of files that were unpacked, at most *spare*."""
+        count = 0
+        while row.held:
+            file = row.held[0]
+            if row.is_packed(file):
+                if count >= spare:
+                    break
+                try:
+                    row.unpack(file, self._state)
+                    count += 1
+                except (Damaged, OSError) as error:
+                    why = error if isinstance(error, Damaged) else error.strerror
+                    full = os.path.join(self._wanted.root, file.path)
+                    self._troubles.tell(file.path, f"{legible(full)}{CANNOT_BE_READ}{why}")
+                    row.close_file(row.held.pop(0))
+                    continue
+            row.tail.files.append(row.held.pop(0))
+            if self._draining:
+                row.tail.drain(now)
+        row.tail.waiting = bool(row.held or row.unopened)
+        return count
+
+    # --- reports
+
+    def _apply(self, changes: list[Change], now: float) -> set[str]:
+        """Apply reported changes; returns the logs that may have something new."""
+        touched, dirty, elsewhere = set[str](), dict[str, Row](), False
+        for change in changes:
+            directory = os.path.relpath(change.directory, self._wanted.root)
+            row = self._rows.get(directory)
+            if row is None:
+                elsewhere = True
+                continue
+            file = row.at.get(change.name)
+            if change.what in (What.MODIFIED, What.CLOSED) and file is not None:
+                file.closed = change.what is What.CLOSED
+                touched.add(row.tail.log)
+                continue
+            dirty[directory] = row
+            if change.what is What.MOVED_FROM and file is not None:
+                self._moving[change.cookie] = row.at.pop(change.name)
+            elif change.what is What.MOVED_TO and change.cookie in self._moving:
+                row.at[change.name] = self._moving.pop(change.cookie)
+        self._moving.clear()
+        if elsewhere:
+            return touched | self.look(now)
+        for row in dirty.values():
+            touched |= self._list(row, now)
+        return touched | self._advance_all(now)
+
+    def _row_of(self, log: str) -> Row | None:
+        return next((row for row in self._rows.values() if row.tail.log == log), None)
+
+    def _drop(self, row: Row) -> None:
+        row.tail.close()
+        for file in row.files.values():
+            file.close()
+        del self._rows[row.container.directory]
+        self._tails.pop(row.tail.log, None)
+
+
+def _not_compared(error: OSError) -> FlarelogError:
+    why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sender again"
+    return FlarelogError(why)

@@ -1,0 +1,160 @@
+"""One container's log: its files, in the order of their names, and the tail that reads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from flarelog.model import StreamInfo
+from flarelog.sources.containers.layouts import Container, Turn
+from flarelog.sources.containers.packed import Damaged, copy_of, unpacked
+from flarelog.sources.containers.place import Copy, Key, wholly
+from flarelog.sources.files.copies import Rest
+from flarelog.sources.files.file import SourceFile, opening_of
+from flarelog.sources.files.record import in_order, settled_on, shipped, wholes
+from flarelog.sources.files.tail import Tail
+
+GZIP = "gzip"  # the note of a generation that was unpacked
+KEPT = 64  # forgotten files whose contents are remembered, at most
+TRIED = 8  # files that are unpacked to look for a generation, at most
+
+
+def key_of(file: SourceFile) -> Key:
+    return *file.is_of, file.born
+
+
+@dataclass(slots=True)
+class Row:
+    """The files of *container*; *tail* reads those that were begun or come next, and ``held`` are open and wait."""
+
+    container: Container
+    tail: Tail
+    files: dict[Key, SourceFile] = field(default_factory=dict)
+    turns: dict[Key, Turn] = field(default_factory=dict)  # of all files in the latest listing, sent or not
+    taken: set[Turn] = field(default_factory=set)  # the turns of rotated files: later files of these turns are copies
+    held: list[SourceFile] = field(default_factory=list)
+    packed: set[Key] = field(default_factory=set)  # compressed files; an open one has its packed bytes until its turn
+    raw: set[Key] = field(default_factory=set)  # those of them that are unpacked
+    forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
+    at: dict[str, SourceFile] = field(default_factory=dict)  # by name, as far as reports tell
+    unopened: set[str] = field(default_factory=set)  # names of files that wait for a descriptor
+    settled: bool = False  # the receiver's record was applied, or it has none of this log
+
+    def take(self, file: SourceFile, turn: Turn, packed: bool) -> None:
+        """Add the open *file*, which comes after all others."""
+        key = key_of(file)
+        self.files[key], self.turns[key] = file, turn
+        if packed:
+            self.packed.add(key)
+            file.closed = True
+        self.held.append(file)
+
+    def forget(self, key: Key) -> None:
+        file = self.files.pop(key, None)
+        self.turns.pop(key, None)
+        self.packed.discard(key)
+        self.raw.discard(key)
+        for content in file.wholes() if file is not None else ():
+            self.forgotten[content] = None
+            if len(self.forgotten) > KEPT:
+                del self.forgotten[next(iter(self.forgotten))]
+        if file is not None and self.at.get(os.path.basename(file.path)) is file:
+            del self.at[os.path.basename(file.path)]
+
+    def has(self, copy: Copy | None) -> bool:
+        """Whether the compressed file *copy* has the content of a known file."""
+        if copy is None or not copy.length:
+            return False
+        if copy in self.forgotten or any(copy in file.wholes() for file in self.files.values()):
+            return True
+        unread = [file for file in self.files.values() if file.fd >= 0 and not self.is_packed(file)]
+        return any(
+            os.fstat(file.fd).st_size == copy.length and file.crc(0, copy.length) == copy.digest for file in unread
+        )
+
+    @property
+    def unpacked(self) -> int:
+        """The number of temporary files."""
+        return sum(self.files[key].fd >= 0 for key in self.raw)
+
+    def is_packed(self, file: SourceFile) -> bool:
+        """Whether *file* is open, and has its packed bytes."""
+        key = key_of(file)
+        return key in self.packed and key not in self.raw
+
+    def unpack(self, file: SourceFile, directory: str | None) -> None:
+        """Replace the descriptor of *file* with that of its content. Raises Damaged, and OSError."""
+        raw = unpacked(file.fd, directory)
+        os.close(file.fd)
+        status = os.fstat(raw)
+        file.fd, file.length, file.seen, file.modified = raw, status.st_size, status.st_size, status.st_mtime_ns
+        file.opening, file.lacks = opening_of(raw), (*file.lacks, GZIP)
+        self.raw.add(key_of(file))
+
+    def close_file(self, file: SourceFile) -> None:
+        """Close *file*, which is stored, or not to be read; as long as it is unchanged, it stays closed."""
+        found = file.sight()
+        file.rest = found.size, found.modified
+        file.close()
+        self.raw.discard(key_of(file))
+
+    def settle(self, info: StreamInfo | None, directory: str | None) -> None:
+        """Apply the receiver's record, once: a file that it has to its end is closed, and the log goes on after the
+        last file that it has. Raises OSError.
+        """
+        self.settled = True
+        if info is None:
+            return
+        identities, pieces = in_order(info), shipped(info)
+        last = max((at for at, file in enumerate(self.held) if file.identity in identities), default=-1)
+        rest = None
+        copied = self._copied(info, last, directory)
+        if copied > last:
+            last = copied
+            rest = Rest(self.held[last].path, 0) if self.held[last].identity not in pieces else None
+        kept = []
+        for at, file in enumerate(self.held[: last + 1]):
+            piece = pieces.get(file.identity)
+            if piece is None or (at < last and wholly(piece, file.length)):
+                self.close_file(file)
+                continue
+            if self.is_packed(file):
+                self.unpack(file, directory)
+            kept.append(file)
+        self.tail.files = kept
+        del self.held[: last + 1]
+        self.tail.resume(info, rest)
+
+    def _copied(self, info: StreamInfo, after: int, directory: str | None) -> int:
+        """The index of the last file that is a compressed copy of a generation which the receiver has, whole or in
+        part, and whose own file is gone; -1 without one. The copy of a part takes its identity.
+        """
+        present = {file.identity for file in self.held}
+        pieces = {key: piece for key, piece in shipped(info).items() if key not in present}
+        held = {(one.length, one.digest) for one in wholes(info) if not one.lost}
+        tries = TRIED
+        for at in range(len(self.held) - 1, after, -1) if pieces else ():
+            file = self.held[at]
+            if not self.is_packed(file):
+                continue
+            if copy_of(file.fd) in held:
+                return at
+            if tries <= 0:
+                continue
+            tries -= 1
+            try:
+                self.unpack(file, directory)
+            except Damaged:
+                continue
+            for key, piece in reversed(pieces.items()):
+                if piece.end > piece.begin.offset and settled_on(file, piece) is not None:
+                    if wholly(piece, file.length):
+                        return at
+                    file.identity = key
+                    return at
+        return -1
+
+    def needs(self, info: StreamInfo) -> list[SourceFile]:
+        """The files at rest whose bytes the receiver has lost."""
+        lost = set(self.tail.lacks(info))
+        return [file for file in self.files.values() if file.identity in lost and file.fd < 0]

@@ -1,0 +1,63 @@
+"""The runs of the containers on a node, by a pattern of their logs' names."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from flarelog.errors import InvalidName
+from flarelog.sources.base import Contents
+from flarelog.sources.containers.finder import Containers
+from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.files.runs import RunPattern
+from flarelog.sources.files.watch import PollWatch
+from flarelog.values import changed
+
+
+class _Sum(NamedTuple):
+    files: int = 0
+    size: int = 0
+    newest: int = 0
+
+
+class ContainerRuns:
+    """The runs that *pattern* finds among the logs that are *wanted*."""
+
+    def __init__(self, pattern: RunPattern, wanted: ContainerOptions) -> None:
+        self._pattern, self._wanted = pattern, wanted
+
+    @property
+    def root(self) -> str:
+        return self._wanted.root
+
+    def look(self) -> tuple[dict[str, tuple[ContainerOptions, Contents]], list[str]] | None:
+        """(each run's options and its snapshot, a sentence for each log that can be in no run); None while the root
+        does not exist.
+        """
+        if not os.path.isdir(self.root):
+            return None
+        sums: dict[str, _Sum] = {}
+        troubles: list[str] = []
+        for container, names in Containers(self._wanted, watch=PollWatch()).present():
+            try:
+                run = self._pattern.run_of(container.log)
+            except InvalidName as error:
+                troubles.append(f"{container.log} is not sent: {error}")
+                continue
+            if run:
+                files, size, newest = sums.get(run, _Sum())
+                for found in names.values():
+                    files, size, newest = files + 1, size + found.size, max(newest, found.modified)
+                sums[run] = _Sum(files, size, newest)
+        return {
+            run: (changed(self._wanted, pattern=self._pattern, run=run), Contents(*seen)) for run, seen in sums.items()
+        }, troubles
+
+    def unmatched(self) -> str:
+        """Why no run has a log, as a sentence; empty where there is none. May block."""
+        finder = Containers(self._wanted, watch=PollWatch())
+        if any(names for _, names in finder.present()):
+            return (
+                f"--run-from '{self._pattern.text}' matches the name of no log, such as NAMESPACE/POD.ID/CONTAINER.log"
+            )
+        return finder.unmatched(empty=True)

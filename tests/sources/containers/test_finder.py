@@ -1,0 +1,262 @@
+"""The logs of containers on a node: every byte once, in order, through rotations, compression and restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
+from flarelog.sources.base import Finder
+from flarelog.sources.containers.finder import Containers
+from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.files.tail import Tail
+from flarelog.values import changed as changed_info
+from tests.contracts.finder import CONTRACT, World
+from tests.sources.containers.node import UID, DockerContainer, Pod, Receiver, finding
+
+
+def pod_of(root: Path, log: str) -> Pod:
+    """The container whose log has the place of *log* in the contract."""
+    return Pod(root, "ns", log.replace("/", "-"), UID, "main")
+
+
+class Named(Containers):
+    """Containers whose logs have the contract's names."""
+
+    def _theirs(self, name: str) -> str:
+        return name.removeprefix("ns/").partition(f".{UID[:8]}/")[0].replace("-", "/")
+
+    @property
+    def logs(self) -> Mapping[str, Tail]:
+        return {self._theirs(name): tail for name, tail in super().logs.items()}
+
+    async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
+        await super().watch(lambda names: changed(set(map(self._theirs, names))))
+
+    def learn(self, streams: list[StreamInfo], now: float) -> None:
+        super().learn(list(map(self._ours, streams)), now)
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        super().resume(map(self._ours, streams), now)
+
+    def drain(self, now: float) -> set[str]:
+        return set(map(self._theirs, super().drain(now)))
+
+    def _ours(self, info: StreamInfo) -> StreamInfo:
+        name = pod_of(Path(self._wanted.root), info.stream.path).log
+        return changed_info(info, stream=StreamId.of_file("run", "site", name))
+
+
+class Node:
+    """Containers as places for the logs of the contract."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def write(self, log: str, data: bytes) -> None:
+        pod_of(self.root, log).write(data)
+
+    @contextlib.contextmanager
+    def finder(self) -> Iterator[Finder]:
+        containers = Named(ContainerOptions(str(self.root), "cri"))
+        try:
+            yield containers
+        finally:
+            containers.close()
+
+
+@pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+def test_contract(check: Callable[[World], None], tmp_path: Path) -> None:
+    check(Node(tmp_path))
+
+
+def losses(receiver: Receiver, pod: Pod | DockerContainer) -> list[str]:
+    """The gaps of the log of *pod*, and ends that were not seen."""
+    gaps = [mark.reason for mark in receiver.marks(pod) if isinstance(mark, Gap)]
+    return gaps + [mark.reason for mark in receiver.marks(pod) if isinstance(mark, Ended) and mark.reason == "unseen"]
+
+
+def lines(first: int, count: int) -> bytes:
+    return b"".join(b"2026-11-28T10:00:00.%09dZ stdout F line %d\n" % (at, at) for at in range(first, first + count))
+
+
+def test_what_was_rotated_and_compressed_before_the_start_comes_first(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    for at in range(5):
+        pod.write(lines(at * 10, 10))
+        old = pod.rotate()
+        if at < 3:
+            pod.compress(old)
+    pod.write(lines(50, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+    paths = [os.path.basename(mark.path) for mark in receiver.marks(pod) if isinstance(mark, Generation)]
+    assert paths == [*(f"0.log.20261128-00000{n}{'.gz' if n < 4 else ''}" for n in range(1, 6)), "0.log"]
+
+
+def test_attempts_come_in_order_each_with_its_rotated_files(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    for attempt in range(12):
+        pod.write(lines(attempt * 10, 5))
+        pod.compress(pod.rotate())
+        pod.write(lines(attempt * 10 + 5, 5))
+        pod.restart()
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+
+
+def test_a_rotation_while_it_watches_costs_nothing_though_the_old_file_is_removed(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    with finding(tmp_path) as finder:
+        for at in range(20):
+            pod.write(lines(at * 10, 10))
+            receiver.take(finder, at * 100.0)
+            old = pod.rotate()
+            pod.write(lines(at * 10 + 9, 1))
+            finder.look(at * 100.0 + 50)
+            pod.compress(old).unlink()
+        receiver.take(finder, 9000.0)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
+@pytest.mark.parametrize("redact", [(), ("tokens",)], ids=["raw", "redacted"])
+def test_a_restarted_agent_goes_on_though_the_sent_files_are_compressed(tmp_path: Path, redact: tuple[str]) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    first = pod.rotate()
+    pod.write(lines(10, 10))
+    with finding(tmp_path, redact=redact) as finder:
+        receiver.take(finder)
+    pod.write(lines(20, 10))  # the rest of a file that was sent in part
+    pod.compress(first)
+    pod.compress(pod.rotate())
+    pod.write(lines(30, 10))
+    with finding(tmp_path, receiver.record(), redact=redact) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
+def test_a_file_that_is_gone_before_it_was_read_whole_is_a_loss(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    pod.write(lines(10, 10))
+    pod.rotate().unlink()
+    pod.write(lines(20, 10))
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == lines(0, 10) + lines(20, 10)
+    assert losses(receiver, pod) == ["unseen"]
+
+
+def test_a_removed_pod_is_read_to_its_end(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        pod.write(lines(10, 10))
+        pod.current.unlink()
+        pod.directory.rmdir()
+        pod.directory.parent.rmdir()
+        receiver.take(finder, 100.0)
+        assert not finder.there(pod.log)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
+def test_a_receiver_that_lost_bytes_gets_them_again_also_from_compressed_files(tmp_path: Path) -> None:
+    pod, receiver, empty = Pod(tmp_path), Receiver(), Receiver()
+    pod.write(lines(0, 10))
+    pod.compress(pod.rotate())
+    pod.write(lines(10, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        finder.resume([empty.logs.setdefault(pod.log, type(receiver.logs[pod.log])()).info(pod.log)], 100.0)
+        empty.take(finder, 100.0)
+    assert empty.data(pod) == pod.written
+
+
+def test_a_drain_reads_all_that_waits(tmp_path: Path) -> None:
+    pods = [Pod(tmp_path, name=f"web-{n}") for n in range(6)]
+    receiver = Receiver()
+    for pod in pods:
+        for at in range(3):
+            pod.write(lines(at * 10, 10))
+            pod.compress(pod.rotate())
+        pod.write(lines(30, 10))
+    with finding(tmp_path) as finder:
+        finder.drain(0.0)
+        for _ in range(40):
+            receiver.take(finder)
+            finder.drain(0.0)
+        assert finder.waiting == 0
+        assert all(tail.drained(0.0) for tail in finder.logs.values())
+    assert [receiver.data(pod) == pod.written for pod in pods] == [True] * 6
+
+
+def test_the_writer_is_named_by_attributes(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(b"one\n")
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    values: dict[str, str] = {}
+    for mark in receiver.marks(pod):
+        values |= mark.values if isinstance(mark, Attributes) else {}
+    assert values["k8s.pod.name"] == "web"
+    assert values["k8s.container.name"] == "main"
+
+
+def test_a_link_is_not_followed_and_said(tmp_path: Path) -> None:
+    secret = tmp_path / "shadow"
+    secret.write_bytes(b"secret\n")
+    pod, receiver = Pod(tmp_path / "pods"), Receiver()
+    pod.current.symlink_to(secret)
+    with finding(tmp_path / "pods") as finder:
+        receiver.take(finder)
+        assert [str(pod.current) in one and "link" in one for one in finder.troubles] == [True]
+    assert receiver.data(pod) == b""
+
+
+def test_a_damaged_compressed_file_is_said_and_holds_up_nothing(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 1000))
+    packed = pod.compress(pod.rotate())
+    packed.write_bytes(packed.read_bytes()[:-100])
+    pod.write(lines(1000, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        assert [str(packed) in one for one in finder.troubles] == [True]
+    assert receiver.data(pod) == lines(1000, 10)
+
+
+def test_dockers_files_are_read_in_order_though_each_rotation_renames_all(tmp_path: Path) -> None:
+    container, receiver = DockerContainer(tmp_path), Receiver()
+    for at in range(3):
+        container.write(lines(at * 10, 10))
+        container.rotate(5)
+    container.write(lines(30, 10))
+    for start in range(3):
+        with finding(tmp_path, receiver.record(), layout="docker") as finder:
+            for at in range(3):
+                receiver.take(finder, at * 100.0)
+                container.write(lines(100 * start + at * 10, 10))
+                if at:
+                    finder.look(at * 100.0 + 50)
+                container.rotate(5)
+            receiver.take(finder, 9000.0)
+        container.write(lines(1000 + start, 1))
+        container.rotate(5)
+    with finding(tmp_path, receiver.record(), layout="docker") as finder:
+        receiver.take(finder)
+    assert receiver.data(container) == container.written
+    assert losses(receiver, container) == []
