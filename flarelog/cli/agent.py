@@ -65,7 +65,7 @@ def command(
 
     With --source cri and --root /var/log/pods it sends the logs of a node's pods, rotated and compressed files too.
     Each is NAMESPACE/POD.ID/CONTAINER.log; patterns, also --run-from, compare that name, so that by default the
-    namespace is the run. With --source docker and --root /var/lib/docker/containers each is ID.log.
+    namespace is the run. With --source docker and --root /var/lib/docker/containers each is ID/container.log.
 
     A spool that a `flarelog run --spool ROOT` of this site left when it was killed is sent as well, and removed.
 

@@ -79,7 +79,7 @@ def _of_attempt(name: str) -> Place | None:
 def _of_id(directory: str) -> Container | None:
     if not _DOCKER_ID.fullmatch(directory):
         return None
-    return Container(directory, f"{directory[:_ID_SHOWN]}.log", f"container.id:{directory}")
+    return Container(directory, f"{directory[:_ID_SHOWN]}/container.log", f"container.id:{directory}")
 
 
 def _of_json_file(name: str) -> Place | None:

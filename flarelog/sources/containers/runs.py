@@ -56,8 +56,7 @@ class ContainerRuns:
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is none. May block."""
         finder = Containers(self._wanted, watch=PollWatch())
-        if any(names for _, names in finder.present()):
-            return (
-                f"--run-from '{self._pattern.text}' matches the name of no log, such as NAMESPACE/POD.ID/CONTAINER.log"
-            )
+        name = next((container.log for container, names in finder.present() if names), "")
+        if name:
+            return f"--run-from '{self._pattern.text}' does not match the names of logs, such as {name}"
         return finder.unmatched(empty=True)

@@ -87,7 +87,7 @@ class DockerContainer:
 
     @property
     def log(self) -> str:
-        return f"{self.id[:12]}.log"
+        return f"{self.id[:12]}/container.log"
 
     @property
     def current(self) -> Path:

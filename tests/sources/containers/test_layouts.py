@@ -20,7 +20,7 @@ ID = "0123456789abcdef" * 4
         pytest.param("cri", f"ns_{'p' * 253}_{UID}/main", f"ns/{'p' * 253}.6b2f7c1e/main.log", id="long"),
         pytest.param("cri", "ns_web/main", None, id="no-uid"),
         pytest.param("cri", "lost+found/main", None, id="another-directory"),
-        pytest.param("docker", ID, "0123456789ab.log", id="docker"),
+        pytest.param("docker", ID, "0123456789ab/container.log", id="docker"),
         pytest.param("docker", ID[1:], None, id="short-id"),
     ],
 )
