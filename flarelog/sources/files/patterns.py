@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Literal
+from typing import Literal, Protocol
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
@@ -33,6 +33,13 @@ def below(root: str, directory: str | None) -> str:
     """The path of *directory* relative to *root*; empty where it is not below."""
     path = os.path.relpath(os.path.realpath(directory), os.path.realpath(root)) if directory else "."
     return "" if path.split("/")[0] in (".", "..") else path
+
+
+class Within(Protocol):
+    """Tells which run a log belongs to, where the logs of several runs are below one root."""
+
+    def run_of(self, path: str) -> str:
+        """The run of the log at *path* below the root; empty where it has none."""
 
 
 @frozen
@@ -74,6 +81,7 @@ class SourceOptions:
     )
     job: str = ""  # the name of the run's job, which readers see; empty: unknown
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a file
+    within: tuple[Within, str] | None = None  # what tells the run of a log, and the run whose logs are sent
     goes: bool = False  # the root is one of many that come and go: its absence is not reported
     stored: Stored | None = None  # marks the stored segments of a spool; None: they are kept
 
@@ -102,7 +110,9 @@ class SourceOptions:
         return asked and self.permits(path)
 
     def permits(self, path: str) -> bool:
-        """Whether the site's policies permit the file at *path*."""
+        """Whether the file at *path* is the run's, and the site's policies permit it."""
+        if self.within is not None and self.within[0].run_of(path) != self.within[1]:
+            return False
         if not self.sites:
             return True
         log = log_of(self.root, path)

@@ -55,6 +55,7 @@ class RunPattern:
 
     A part may hold ``*``, which is any text without ``/``; ``path:*/job-{run}/logs/**`` has the run's logs in a
     directory below the run's. As for a shell, no directory whose name begins with a dot matches a part that does not.
+    ``path:{run}-worker-*/**`` has *many* directories a run, because the part of the run's name holds a ``*`` as well.
     Raises InvalidOption.
     """
 
@@ -71,6 +72,7 @@ class RunPattern:
         if odd := re.search(r"[{}\[\]?]", "".join(parts).replace(RUN, "")):
             raise InvalidOption(f"--run-from {text!r} holds {odd[0]!r}: only * and {RUN} have a meaning there")
         self.text = text
+        self.many = any(RUN in part and "*" in part for part in parts)
         self._parts = [_expression(part) for part in parts]
         self._dotted = [part[0] == "." for part in parts]
 
@@ -82,6 +84,17 @@ class RunPattern:
             return ""
         names = [match.groupdict().get("run") for match in found if match is not None]
         return run_of(next(filter(None, names), ""))
+
+    def find_many(self, root: str, own: Path | None = None) -> tuple[dict[str, list[Path]], list[str]]:
+        """(the directories of each present run, a sentence for each directory that cannot be of a run)."""
+        found: dict[str, list[Path]] = {}
+        troubles: list[str] = []
+        for directory, path in sorted(self._walk(Path(root), own, 0, "", troubles)):
+            try:
+                found.setdefault(run_of(directory), []).append(path)
+            except InvalidName as error:
+                troubles.append(_not_sent(path, error))
+        return found, troubles
 
     def find(
         self, root: str, own: Path | None = None, holders: dict[str, Holder] | None = None
@@ -157,6 +170,8 @@ class Directories:
         """
         if not os.path.isdir(self.root):
             return None
+        if self._pattern.many:
+            return self._look_at_many()
         found, troubles = self._pattern.find(self.root, self._own, self._holders)
         self._earliest = set(found) if self._earliest is None else self._earliest & set(found)
         later = changed(self._wanted, start_at="beginning")
@@ -171,9 +186,31 @@ class Directories:
             runs[run] = wanted, seen
         return runs, troubles
 
+    def _look_at_many(self) -> tuple[dict[str, tuple[SourceOptions, Contents]], list[str]]:
+        """As ``look``, where a run has many directories: its logs are named from the root on."""
+        found, troubles = self._pattern.find_many(self.root, self._own)
+        self._earliest = set(found) if self._earliest is None else self._earliest & set(found)
+        runs: dict[str, tuple[SourceOptions, Contents]] = {}
+        for run, paths in found.items():
+            wanted = self._wanted.without(str(self._own) if self._own is not None else None)
+            start = wanted.start_at if run in self._earliest else "beginning"
+            wanted, seen = changed(wanted, within=(self._pattern, run), start_at=start), []
+            for path in paths:
+                of_one, spools = contents(path, wanted.matches, Path(self.root))
+                seen.append(of_one)
+                for spool in spools:
+                    wanted = wanted.without(spool)
+            files, size = sum(each.files for each in seen), sum(each.size for each in seen)
+            runs[run] = wanted, Contents(files, size, max(each.newest for each in seen))
+        return runs, troubles
+
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is no file. May block."""
-        found, _ = self._pattern.find(self.root, self._own)
+        if self._pattern.many:
+            many, _ = self._pattern.find_many(self.root, self._own)
+            found = {str(path): path for paths in many.values() for path in paths}
+        else:
+            found, _ = self._pattern.find(self.root, self._own)
         if not found:
             count = _directories(self.root)
             what = several(count, "directory", "directories")
@@ -197,9 +234,10 @@ def _expression(part: str) -> re.Pattern[str]:
     return re.compile("".join(pieces.get(each) or re.escape(each) for each in re.split(r"(\{run\}|\*)", part)))
 
 
-def contents(directory: Path, matches: Callable[[str], bool]) -> tuple[Contents, list[str]]:
-    """A snapshot of the files below *directory* whose relative paths *matches* takes; unreadable ones count. And the
-    spools of flarelog run there, whose files do not count: they are sent in a way of their own.
+def contents(directory: Path, matches: Callable[[str], bool], root: Path | None = None) -> tuple[Contents, list[str]]:
+    """A snapshot of the files below *directory* whose paths relative to *root*, or else to *directory*, *matches*
+    takes; unreadable ones count. And the spools of flarelog run there, whose files do not count: they are sent in a
+    way of their own.
     """
     files = size = newest = 0
     spools: list[str] = []
@@ -213,7 +251,7 @@ def contents(directory: Path, matches: Callable[[str], bool]) -> tuple[Contents,
             below_it.clear()
             spools.append(at)
             continue
-        place = os.path.relpath(at, directory)
+        place = os.path.relpath(at, root or directory)
         for name in names:
             if not matches(name if place == "." else f"{place}/{name}"):
                 continue

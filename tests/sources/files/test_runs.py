@@ -35,6 +35,19 @@ def test_a_pattern_finds_the_directories_of_runs(tmp_path: Path, pattern: str, f
     assert RunPattern(pattern).find(str(tmp_path)) == ({run: tmp_path / path for run, path in found.items()}, [])
 
 
+def test_a_run_may_have_many_directories_whose_logs_do_not_collide(tmp_path: Path) -> None:
+    for worker in ("fl_a_0", "fl_a_1", "fl_b_0", "other"):
+        (tmp_path / worker / "main").mkdir(parents=True)
+        (tmp_path / worker / "main" / "0.log").write_bytes(b"one\n")
+    runs, troubles = Directories(RunPattern("path:fl_{run}_*/**"), SourceOptions(str(tmp_path))).look() or ({}, [])
+    assert (sorted(runs), troubles) == (["a", "b"], [])
+    of_a, seen = runs["a"]
+    assert (seen.files, seen.size) == (2, 8)
+    names = [f"{worker}/main/0.log" for worker in ("fl_a_0", "fl_a_1", "fl_b_0", "other")]
+    assert [of_a.matches(name) for name in names] == [True, True, False, False]
+    assert RunPattern("path:*/{run}/**").many is False  # one directory a run
+
+
 @pytest.mark.parametrize(
     ("pattern", "options", "sentence"),
     [
