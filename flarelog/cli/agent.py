@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 
@@ -13,6 +14,8 @@ from flarelog.cli.sending import Sender, receivers_option, site_option, site_pol
 from flarelog.cli.spools import LeftSpools
 from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.errors import InvalidOption
+from flarelog.kubernetes.options import KubernetesOptions
+from flarelog.kubernetes.watcher import Pods
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import worst
@@ -22,6 +25,7 @@ from flarelog.sources.consent import Consent, in_force
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
+from flarelog.sources.files.runs import KIND as PATH
 from flarelog.values import changed
 
 
@@ -42,7 +46,7 @@ from flarelog.values import changed
     show_default=True,
     help="What --root holds: files, or containers' logs as kubelet (cri) or Docker (docker) write them.",
 )
-@asks(agent=AgentOptions, source=SourceOptions)
+@asks(agent=AgentOptions, kubernetes=KubernetesOptions, source=SourceOptions)
 @site_policy_option
 @asks(sidecar=SidecarOptions)
 @tls_options
@@ -52,6 +56,7 @@ def command(
     root: str,
     kind: str,
     agent: partial[AgentOptions],
+    kubernetes: partial[KubernetesOptions],
     source: partial[SourceOptions],
     site_policy: tuple[str, ...],
     sidecar: partial[SidecarOptions],
@@ -112,15 +117,22 @@ def command(
         return [changed(wanted(address, run_id, of_spool), once=True, state=None) for address in receivers]
 
     logs: Wanted
+    pods: Pods | None = None
     if kind == "files":
         logs = checked(lambda: source(root, sites=consents))
     else:
-        logs = checked(lambda: _of_containers(root, kind, source, consents))
+        where = checked(kubernetes)
+        if kind == "cri" and (where.is_there or not options.run_from.startswith(PATH)):
+            if not where.url:
+                raise click.UsageError(f"--run-from {options.run_from} needs the Kubernetes API: give --api")
+            pods = checked(lambda: Pods(where, where.node or os.environ.get("NODE_NAME", "") or site))
+        logs = checked(lambda: _of_containers(root, kind, source, consents, pods, where.pod_label, options.run_from))
     once = bool(sidecar.keywords.get("once"))
 
     def make() -> list[Sender[int]]:
         if kind != "files":
-            return [Agent(logs, options, partial(wanted, address)) for address in receivers]
+            made = [Agent(logs, options, partial(wanted, address)) for address in receivers]
+            return [*made, pods] if pods is not None else [*made]
         spools = LeftSpools(root, site, spool, targets, once=once)
         made = [Agent(logs, options, partial(wanted, address), others=spools.any) for address in receivers]
         return [*made, spools]
@@ -129,7 +141,13 @@ def command(
 
 
 def _of_containers(
-    root: str, layout: str, source: partial[SourceOptions], consents: tuple[Consent, ...]
+    root: str,
+    layout: str,
+    source: partial[SourceOptions],
+    consents: tuple[Consent, ...],
+    pods: Pods | None,
+    labels: tuple[str, ...],
+    run_from: str,
 ) -> ContainerOptions:
     """The options for the logs of containers, from those for files. Raises InvalidOption."""
     given = dict(source.keywords)
@@ -137,4 +155,4 @@ def _of_containers(
         if is_flag(name):
             raise InvalidOption(f"--{name.replace('_', '-')} is for files: the logs of containers are sent whole")
         given.pop(name, None)
-    return ContainerOptions(root, layout, sites=consents, **given)
+    return ContainerOptions(root, layout, sites=consents, pods=pods, labels=labels, run_from=run_from, **given)

@@ -47,7 +47,7 @@ class AgentOptions:
 
     run_from: str = option(
         "path:{run}/**",
-        "Which directories below --root are runs: a path in which {run} is the run's name.",
+        "Which directories are runs: a path with {run}. Of pods also: label:KEY, job or jobset.",
         metavar="PATTERN",
     )
     idle: float = option(

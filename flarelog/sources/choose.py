@@ -41,5 +41,5 @@ def runs(wanted: Wanted, run_from: str, *, state: str | None = None) -> Director
     if isinstance(wanted, SourceOptions):
         return Directories(RunPattern(run_from), wanted, state)
     if isinstance(wanted, ContainerOptions):
-        return ContainerRuns(RunPattern(run_from), wanted)
+        return ContainerRuns(changed(wanted, run_from=run_from))
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")

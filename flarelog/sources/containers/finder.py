@@ -54,6 +54,7 @@ class Containers:
         self._missing = self._draining = False
         self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
         self._exit: Exit | None = None
+        self._told = 0  # the version of the pods whose attributes are passed on
         self._troubles = Troubles()
 
     # --- the contract
@@ -148,7 +149,7 @@ class Containers:
         root, layout = self._wanted.root, self._wanted.layout
         left = 0  # containers
         for container, names in self.present():
-            if self._wanted.matches(container.log) and names:
+            if self._wanted.matches(container) and names:
                 return ""
             left += bool(names)
         if left:
@@ -168,7 +169,7 @@ class Containers:
         return {
             path: (*found.is_of, found.size)
             for container, names in self.present()
-            if self._wanted.matches(container.log)
+            if self._wanted.matches(container)
             for path, found in names.items()
         }
 
@@ -193,7 +194,7 @@ class Containers:
             touched |= self._vanish(self._rows[directory])
         for directory in sorted(present):
             touched |= self._list(self._rows[directory], now)
-        touched |= self._advance_all(now)
+        touched |= self._advance_all(now) | self._tell()
         if any(row.unopened for row in self._rows.values()):
             for tail in self._tails.values():
                 tail.rest(now)
@@ -204,6 +205,20 @@ class Containers:
                 tail.failed, grown = error, True
             if grown:
                 touched.add(tail.log)
+        return touched
+
+    def _tell(self) -> set[str]:
+        """Pass on what the API says by now of the writers; returns the logs with something new."""
+        pods, touched = self._wanted.pods, set[str]()
+        if pods is None or pods.version == self._told:
+            return touched
+        self._told = pods.version
+        for row in self._rows.values():
+            words = self._wanted.words(row.container)
+            for file in row.files.values():
+                if file.attributes != words:
+                    file.attributes = words
+                    touched.add(row.tail.log)
         return touched
 
     def _find(self) -> Iterator[str]:
@@ -249,7 +264,7 @@ class Containers:
             level = below
         for directory in level:
             container = self._wanted.names.container(directory)
-            if container is not None and self._wanted.matches(container.log):
+            if container is not None and self._wanted.matches(container):
                 if watched:
                     self._watch.add(os.path.join(self._wanted.root, directory))
                 yield container
@@ -360,7 +375,7 @@ class Containers:
             file.close()  # a rename came in between, or a link
             return False
         self._troubles.over(path)
-        file.rules, file.attributes = self._rules, row.container.attributes
+        file.rules, file.attributes = self._rules, self._wanted.words(row.container)
         file.lacks = (*lacks(file.fd, file.identity), *([self._rules.note] if self._rules else []))
         copied = entry.place.packed and row.has(copy_of(file.fd))
         row.take(file, entry.place.turn, entry.place.packed)

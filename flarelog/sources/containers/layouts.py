@@ -45,6 +45,8 @@ class Container:
     directory: str  # relative to the root
     log: str  # the name of its log
     attributes: str  # as in ``Attributes.words``
+    uid: str = ""  # of its pod
+    name: str = ""  # in its pod
 
 
 @frozen
@@ -66,7 +68,7 @@ def _of_pod(directory: str) -> Container | None:
     namespace, pod, uid = found.groups()
     words = {"namespace.name": namespace, "pod.name": pod, "pod.uid": uid, "container.name": name}
     attributes = ",".join(f"k8s.{key}:{value}" for key, value in words.items() if not re.search("[,:]", value))
-    return Container(directory, f"{namespace}/{pod}.{uid[:_UID_SHOWN]}/{name}.log", attributes)
+    return Container(directory, f"{namespace}/{pod}.{uid[:_UID_SHOWN]}/{name}.log", attributes, uid, name)
 
 
 def _of_attempt(name: str) -> Place | None:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Protocol
+
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
+from flarelog.kubernetes.pods import Pod
 from flarelog.lines.zones import zone_of
+from flarelog.names import run_of
 from flarelog.sources.consent import Consent
-from flarelog.sources.containers.layouts import LAYOUTS, Layout
+from flarelog.sources.containers.layouts import LAYOUTS, Container, Layout
 from flarelog.sources.files.runs import RunPattern
 from flarelog.sources.redaction.mask import Rules
 from flarelog.values import frozen
+
+_pattern = lru_cache(RunPattern)
+
+
+class Pods(Protocol):
+    """What the API says of pods, so far."""
+
+    version: int  # changes with each fact
+
+    def of(self, uid: str) -> Pod | None: ...
 
 
 @frozen
@@ -26,8 +41,10 @@ class ContainerOptions:
     redact: tuple[str, ...] = ()  # names of rules
     zone: str = ""  # of times without one in the logs; empty: this machine's
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a log
-    pattern: RunPattern | None = None  # tells the runs of logs; None: all belong to one run
-    run: str = ""  # the run, by *pattern*, whose logs are sent
+    pods: Pods | None = None  # what the API says of pods; None: it is not asked
+    labels: tuple[str, ...] = ()  # globs: the keys of labels that readers get
+    run_from: str = ""  # what tells the run of a log: path:PATTERN, label:KEY, job or jobset; empty: all are of one run
+    run: str = ""  # the run whose logs are sent; empty: all
 
     def __post_init__(self) -> None:
         check((*self.include, *self.exclude))
@@ -36,6 +53,10 @@ class ContainerOptions:
             raise InvalidOption(f"layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}")
         if self.zone and zone_of(self.zone) is None:
             raise InvalidOption(f"zone {self.zone!r} is unknown on this machine: give one as Europe/Berlin or +02:00")
+        if self.run_from and not self._asks_labels:
+            RunPattern(self.run_from)
+        if self._asks_labels and self.pods is None:
+            raise InvalidOption(f"--run-from {self.run_from} needs the Kubernetes API: give --api, or run in a pod")
 
     @property
     def directory(self) -> str:
@@ -49,14 +70,28 @@ class ContainerOptions:
     def names(self) -> Layout:
         return LAYOUTS[self.layout]
 
-    def run_of(self, log: str) -> str:
-        """The run of *log* by the pattern; empty if it has none."""
-        return self.pattern.run_of(log) if self.pattern is not None else ""
+    @property
+    def _asks_labels(self) -> bool:
+        return self.run_from in ("job", "jobset") or self.run_from.startswith("label:")
 
-    def matches(self, log: str) -> bool:
-        """Whether *log* is to be sent."""
+    def run_of(self, container: Container) -> str:
+        """The run of the log of *container*; empty if it has none, or none is known yet. Raises InvalidName."""
+        if not self._asks_labels:
+            return _pattern(self.run_from).run_of(container.log)
+        pod = self.pods.of(container.uid) if self.pods is not None else None
+        run = pod.run(self.run_from) if pod is not None else ""
+        return run_of(run) if run else ""
+
+    def matches(self, container: Container) -> bool:
+        """Whether the log of *container* is to be sent."""
+        log = container.log
         asked = (not self.include or any_of(self.include, log)) and not any_of(self.exclude, log)
-        return asked and (not self.run or self.run_of(log) == self.run) and self.permits(log)
+        return asked and self.permits(log) and (not self.run or self.run_of(container) == self.run)
+
+    def words(self, container: Container) -> str:
+        """The attributes of the writer, from the names of directories, and from the API as far as it has told."""
+        pod = self.pods.of(container.uid) if self.pods is not None else None
+        return container.attributes if pod is None else pod.words(container.name, self.labels)
 
     def permits(self, log: str) -> bool:
         """Whether the site's policies permit *log*."""

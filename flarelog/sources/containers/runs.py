@@ -1,4 +1,4 @@
-"""The runs of the containers on a node, by a pattern of their logs' names."""
+"""The runs of the containers on a node, by their names or by what the API says of their pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from flarelog.errors import InvalidName
 from flarelog.sources.base import Contents
 from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
-from flarelog.sources.files.runs import RunPattern
 from flarelog.sources.files.watch import PollWatch
 from flarelog.values import changed
 
@@ -21,10 +20,10 @@ class _Sum(NamedTuple):
 
 
 class ContainerRuns:
-    """The runs that *pattern* finds among the logs that are *wanted*."""
+    """The runs of the logs that are *wanted*, by their ``run_from``."""
 
-    def __init__(self, pattern: RunPattern, wanted: ContainerOptions) -> None:
-        self._pattern, self._wanted = pattern, wanted
+    def __init__(self, wanted: ContainerOptions) -> None:
+        self._wanted = wanted
 
     @property
     def root(self) -> str:
@@ -40,7 +39,7 @@ class ContainerRuns:
         troubles: list[str] = []
         for container, names in Containers(self._wanted, watch=PollWatch()).present():
             try:
-                run = self._pattern.run_of(container.log)
+                run = self._wanted.run_of(container)
             except InvalidName as error:
                 troubles.append(f"{container.log} is not sent: {error}")
                 continue
@@ -49,14 +48,12 @@ class ContainerRuns:
                 for found in names.values():
                     files, size, newest = files + 1, size + found.size, max(newest, found.modified)
                 sums[run] = _Sum(files, size, newest)
-        return {
-            run: (changed(self._wanted, pattern=self._pattern, run=run), Contents(*seen)) for run, seen in sums.items()
-        }, troubles
+        return {run: (changed(self._wanted, run=run), Contents(*seen)) for run, seen in sums.items()}, troubles
 
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is none. May block."""
         finder = Containers(self._wanted, watch=PollWatch())
         name = next((container.log for container, names in finder.present() if names), "")
         if name:
-            return f"--run-from '{self._pattern.text}' does not match the names of logs, such as {name}"
+            return f"--run-from '{self._wanted.run_from}' gives no run for any log, such as {name}"
         return finder.unmatched(empty=True)

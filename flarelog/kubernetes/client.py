@@ -1,0 +1,216 @@
+"""A client for the API of Kubernetes: objects, and lists that are watched.
+
+The token and the CA are read again when their files have changed, because a cluster renews both. A watch that ends, as
+each does after some minutes, goes on from the latest version seen; if the server no longer has that (410), the list is
+read again. (https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, NotInstalled
+from flarelog.kubernetes.options import KubernetesOptions
+
+WATCH = 240  # seconds of one watch; servers end longer ones themselves
+SILENCE = 30.0  # seconds without an answer, or an event or its bookmark after a watch was to end
+PAGE = 500  # objects of one answer
+MOST = 64 << 20  # bytes of one object or page
+GONE = 410
+
+
+class Change(NamedTuple):
+    """A change in a watched list; *kind* is ADDED, MODIFIED or DELETED. LISTED comes before a whole list, COMPLETE
+    after it.
+    """
+
+    kind: str
+    object: Mapping[str, Any]
+
+
+LISTED, COMPLETE = Change("LISTED", {}), Change("COMPLETE", {})
+
+
+class Answered(FlarelogError):
+    """The API answered with an error; *status* is its HTTP status."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Api:
+    """The API at *where*. Raises NotInstalled without httpx2."""
+
+    def __init__(self, where: KubernetesOptions) -> None:
+        try:
+            import ssl  # late: commands that never ask the API start without it
+
+            import httpx2
+        except ImportError:
+            raise NotInstalled("the Kubernetes API needs httpx2: pip install 'flarelog[kubernetes]'") from None
+        self._httpx, self._ssl, self._where = httpx2, ssl, where
+        self._client: Any = None
+        self._seen: tuple[object, object] = (None, None)  # of the files of token and CA
+        self._old: set[Any] = set()
+
+    async def objects(self, path: str, fields: str = "") -> AsyncIterator[Change]:
+        """The objects of the list at *path* that *fields* select, and their changes, without an end.
+
+        Between LISTED and COMPLETE come all present objects as ADDED. Raises NotAllowed, CannotConnect and Answered:
+        call it again.
+        """
+        while True:
+            yield LISTED
+            version, token = "", ""
+            while True:
+                page = await self._page(path, fields, token)
+                for each in page.get("items") or []:
+                    yield Change("ADDED", each)
+                version, token = _of(page, "resourceVersion"), _of(page, "continue")
+                if not token:
+                    break
+            yield COMPLETE
+            async for change, latest in self._changes(path, fields, version):
+                version = latest or version
+                if change is not None:
+                    yield change
+
+    async def _page(self, path: str, fields: str, token: str) -> Mapping[str, Any]:
+        params = {"limit": str(PAGE), "fieldSelector": fields, "continue": token}
+        async with self._answer(path, params) as answer:
+            data = bytearray()
+            async for piece in answer.aiter_raw():
+                data += piece
+                if len(data) > MOST:
+                    raise Answered(f"an answer of the Kubernetes API is larger than {MOST >> 20} MiB", 200)
+            return _parsed(bytes(data))
+
+    async def _changes(self, path: str, fields: str, version: str) -> AsyncIterator[tuple[Change | None, str]]:
+        """The changes after *version*, with the version after each; ends when the list must be read again."""
+        while True:
+            params = {
+                "watch": "1",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": version,
+                "fieldSelector": fields,
+                "timeoutSeconds": str(WATCH),
+            }
+            events = 0
+            try:
+                async with self._answer(path, params) as answer:
+                    async for line in _lines(answer.aiter_raw()):
+                        event = _parsed(line)
+                        kind, found = str(event.get("type")), event.get("object") or {}
+                        if kind == "ERROR":
+                            if found.get("code") == GONE:
+                                return
+                            raise _ended(found)
+                        events += 1
+                        version = _of(found, "resourceVersion") or version
+                        yield (None if kind == "BOOKMARK" else Change(kind, found)), version
+            except Answered as error:
+                if error.status == GONE:
+                    return
+                raise
+            if not events:  # a server that answers nothing must not be asked in a loop
+                await asyncio.sleep(1.0)
+
+    @asynccontextmanager
+    async def _answer(self, path: str, params: Mapping[str, str]) -> AsyncIterator[Any]:
+        """The answer to GET. Raises as ``objects``."""
+        httpx, url = self._httpx, self._where.url
+        try:
+            given = {name: value for name, value in params.items() if value}
+            async with self._made().stream("GET", path, params=given, headers=self._headers()) as answer:
+                if answer.status_code >= 300:
+                    raise _refusal(path, url, answer.status_code, bytes(await answer.aread())[:4096])
+                yield answer
+        except (httpx.HTTPError, OSError) as error:
+            why = str(error) or type(error).__name__
+            raise CannotConnect(f"no answer from the Kubernetes API at {url}: {why}") from error
+
+    def _headers(self) -> dict[str, str]:
+        try:
+            with open(self._where.token, encoding="ascii", errors="replace") as file:
+                return {"Authorization": f"Bearer {file.read().strip()}", "Accept-Encoding": "identity"}
+        except OSError as error:
+            why = f"the token for the Kubernetes API cannot be read: {self._where.token}: {error.strerror}"
+            raise NotAllowed(why) from error
+
+    def _made(self) -> Any:
+        """The client; a new one if the CA has changed."""
+        try:
+            status = os.stat(self._where.ca)
+            seen = status.st_ino, status.st_mtime_ns
+            if self._client is None or seen != self._seen:
+                trusted = self._ssl.create_default_context(cafile=self._where.ca)
+                old, self._seen = self._client, seen
+                # No proxy of the environment: the API is in the cluster.
+                self._client = self._httpx.AsyncClient(
+                    base_url=self._where.url, verify=trusted, trust_env=False, timeout=self._timeout()
+                )
+                if old is not None:
+                    closing = asyncio.ensure_future(old.aclose())
+                    self._old.add(closing)
+                    closing.add_done_callback(self._old.discard)
+        except OSError as error:
+            raise NotAllowed(f"the CA of the Kubernetes API cannot be read: {self._where.ca}: {error}") from error
+        return self._client
+
+    def _timeout(self) -> Any:
+        return self._httpx.Timeout(SILENCE, read=WATCH + SILENCE)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+
+def _refusal(path: str, url: str, status: int, body: bytes) -> FlarelogError:
+    message = ""
+    try:
+        said = json.loads(body)
+        message = str(said.get("message") or "") if isinstance(said, dict) else ""
+    except (ValueError, RecursionError):
+        message = body[:200].decode(errors="replace")
+    if status == 401:
+        return NotAllowed(f"the Kubernetes API at {url} does not know the token (401): {message}")
+    if status == 403:
+        return NotAllowed(f"the Kubernetes API at {url} does not allow to read {path} (403): {message}")
+    return Answered(f"the Kubernetes API at {url} answered {path} with {status}: {message}", status)
+
+
+def _ended(found: Mapping[str, Any]) -> Answered:
+    return Answered(f"the Kubernetes API ended a watch: {found.get('message')}", found.get("code") or 0)
+
+
+def _parsed(data: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Answered("an answer of the Kubernetes API is no JSON", 200) from error
+    if not isinstance(found, dict):
+        raise Answered("an answer of the Kubernetes API is no object", 200)
+    return found
+
+
+def _of(found: Mapping[str, Any], name: str) -> str:
+    metadata = found.get("metadata")
+    return str(metadata.get(name) or "") if isinstance(metadata, dict) else ""
+
+
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of *pieces*; only LF ends a line."""
+    rest = b""
+    async for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        if len(rest) > MOST:
+            raise Answered(f"an event of the Kubernetes API is larger than {MOST >> 20} MiB", 200)
+        for line in whole:
+            if line.strip():
+                yield line

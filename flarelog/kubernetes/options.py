@@ -1,0 +1,52 @@
+"""Where the API of Kubernetes is, and what is wanted from it."""
+
+from __future__ import annotations
+
+import os
+
+from flarelog.errors import InvalidOption
+from flarelog.options import option
+from flarelog.values import frozen
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+USUAL = (
+    *("batch.kubernetes.io/*", "job-name", "jobset.sigs.k8s.io/*", "training.kubeflow.org/*", "trainer.kubeflow.org/*"),
+    *("app", "app.kubernetes.io/name", "app.kubernetes.io/instance"),
+)
+"""The keys of labels that say which job or app a pod is of."""
+
+
+@frozen
+class KubernetesOptions:
+    """Where the API is. Within a pod nothing has to be given. Raises InvalidOption."""
+
+    api: str = option("", "Address of the Kubernetes API.  [default: that of the pod's own cluster]", metavar="URL")
+    api_token: str = option("", "File with the token for the API.  [default: the service account's]", path="file")
+    api_ca: str = option("", "File with the CA of the API.  [default: the service account's]", path="file")
+    node: str = option("", "Name of this node in the API.  [default: NODE_NAME, else --site]")
+    pod_label: tuple[str, ...] = option(
+        USUAL, "Pass on labels of pods whose keys match. Repeatable.  [default: those of jobs and apps]", metavar="GLOB"
+    )
+
+    @property
+    def url(self) -> str:
+        """The address; empty outside of a cluster, where none was given."""
+        host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        return self.api or (f"https://{f'[{host}]' if ':' in host else host}:{port}" if host else "")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is an API to ask: it was given, or this is a pod with a service account."""
+        return bool(self.api or (self.url and os.path.exists(self.token)))
+
+    def __post_init__(self) -> None:
+        if self.api and not self.api.startswith("https://"):
+            raise InvalidOption(f"api must be an address as https://HOST:PORT, not {self.api!r}")
+
+    @property
+    def token(self) -> str:
+        return self.api_token or f"{ACCOUNT}/token"
+
+    @property
+    def ca(self) -> str:
+        return self.api_ca or f"{ACCOUNT}/ca.crt"

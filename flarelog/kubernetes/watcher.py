@@ -1,0 +1,98 @@
+"""The pods of a node, as the API tells them, kept up to date for as long as an agent runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from flarelog.backoff import delay
+from flarelog.errors import FlarelogError
+from flarelog.kubernetes.client import COMPLETE, LISTED, Api
+from flarelog.kubernetes.options import KubernetesOptions
+from flarelog.kubernetes.pods import Pod, pod_of
+
+log = logging.getLogger(__name__)
+
+FIRST, LONGEST = 1.0, 60.0  # seconds before another attempt
+REPEAT = 300.0  # seconds between two warnings of one trouble
+LATE = 600.0  # seconds for which a deleted pod is remembered: its last bytes may come later
+
+
+class Pods:
+    """The pods on *node*, or of all nodes if it is empty. ``run`` keeps them until ``drain``."""
+
+    def __init__(self, where: KubernetesOptions, node: str = "") -> None:
+        self._api, self._node = Api(where), node
+        self._by_uid: dict[str, Pod] = {}
+        self._gone: dict[str, float] = {}  # by UID: when the pod was deleted
+        self._draining = asyncio.Event()
+        self.version = 0  # changes with each fact
+        self.complete = False  # whether the whole list was read once
+
+    def of(self, uid: str) -> Pod | None:
+        """The pod with *uid*; None: not known yet."""
+        return self._by_uid.get(uid)
+
+    def drain(self) -> None:
+        self._draining.set()
+
+    def reread(self) -> bool:
+        """Files are read again whenever they change."""
+        return False
+
+    async def run(self) -> int:
+        """Keep the pods up to date until drained; returns the exit code 0: logs do not depend on it."""
+        watching = asyncio.create_task(self._keep())
+        try:
+            await self._draining.wait()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await self._api.close()
+        return 0
+
+    async def _keep(self) -> None:
+        failures, said, told = 0, "", 0.0
+        while True:
+            try:
+                listed: set[str] = set()
+                fields = f"spec.nodeName={self._node}" if self._node else ""
+                async for change in self._api.objects("/api/v1/pods", fields):
+                    if change is LISTED:
+                        listed = set(self._by_uid)
+                        continue
+                    if failures:
+                        log.info("the Kubernetes API answers again")
+                        failures = 0
+                    if change is COMPLETE:
+                        self._gone |= dict.fromkeys(listed - self._gone.keys(), time.monotonic())
+                        self.complete = True
+                        continue
+                    self._note(change.kind, pod_of(change.object), listed)
+            except FlarelogError as error:
+                failures += 1
+                sentence, now = str(error), time.monotonic()
+                if sentence != said or now - told >= REPEAT:
+                    log.warning("%s; logs are sent without what it knows about pods; retrying", sentence)
+                    said, told = sentence, now
+            except Exception:
+                failures += 1
+                log.exception("the facts about pods could not be read; retrying")
+            await asyncio.sleep(delay(failures, FIRST, LONGEST))
+
+    def _note(self, kind: str, pod: Pod | None, listed: set[str]) -> None:
+        if pod is None:
+            return
+        now = time.monotonic()
+        if kind == "DELETED":
+            self._gone[pod.uid] = now
+        else:
+            self._gone.pop(pod.uid, None)
+        listed.discard(pod.uid)
+        if self._by_uid.get(pod.uid) != pod:
+            self._by_uid[pod.uid] = pod
+            self.version += 1
+        for uid in [uid for uid, since in self._gone.items() if now - since > LATE]:
+            del self._gone[uid]
+            self._by_uid.pop(uid, None)
