@@ -7,21 +7,29 @@ BIN := .venv/bin
 # them would compile flarelog anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page \
-	bench-profile picture way man page clean
+.PHONY: poc test nvflare kubernetes mutations soak fuzz check audit format protos protos-check bench bench-compare \
+	bench-page bench-profile picture way man page clean
+
+# Tests that need more than this tree's environment: make nvflare and make kubernetes run them.
+APART := --ignore integration/nvflare --ignore integration/kubernetes
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
 
 test: .venv/developing
 	$(BIN)/python -m pytest tests -n 3
-	$(BIN)/python -m pytest integration -n 4 --dist worksteal --ignore integration/nvflare
+	$(BIN)/python -m pytest integration -n 4 --dist worksteal $(APART)
 
 # Inside a real NVFlare, which gets an environment of its own; one after the other, because its ports are its own as well.
 # ONLY="-m essential" is the part that CI runs.
 ONLY ?=
 nvflare: .venv/developing
 	$(BIN)/python -m pytest integration/nvflare $(ONLY)
+
+# On a node of real parts: a kubelet and an API server, which are built when they are missing, and Debian's containerd.
+kubernetes: .venv/developing
+	$(BIN)/python -m integration.kubernetes.parts
+	$(BIN)/python -m pytest integration/kubernetes $(ONLY)
 
 # Whether the tests would notice: each law is broken in its turn, and they must fail.
 mutations: .venv/developing
@@ -33,7 +41,7 @@ SECONDS ?= 300
 soak: .venv/developing
 	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests/joined/test_stateful.py::test_soak
 	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest tests -n 2 -m "" -k "not test_soak"
-	$(BIN)/python -m pytest integration -n 2 -m soak --ignore integration/nvflare
+	$(BIN)/python -m pytest integration -n 2 -m soak $(APART)
 	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
 	$(BIN)/python -m integration.harness.sweep
 	$(BIN)/python -m bench.hostile --size 262144 --log '*-long' --most 2 --a-line 20

@@ -1,0 +1,87 @@
+"""The programs of a Kubernetes node: the kubelet and the API server, built from their Go modules, and Debian's others.
+
+The two are built once for each version, into ``~/.cache/flarelog/kubernetes-VERSION`` (FLARELOG_KUBERNETES_CACHE names
+another directory for all versions). ``python -m integration.kubernetes.parts`` builds them before any test: it takes
+17 minutes of CPU, and 3 GB of Go's own caches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+VERSION = os.environ.get("FLARELOG_KUBERNETES_VERSION") or "v1.35.4"
+BUILT = ("kubelet", "kube-apiserver")
+PACKAGES = {  # a program, and the Debian package that has it
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "containerd-shim-runc-v2": "containerd",
+    "runc": "runc",
+    "etcd": "etcd-server",
+    "busybox": "busybox-static",
+    "unshare": "util-linux",
+}
+
+
+def missing() -> str:
+    """The reason why no node can run here, and what to do; empty if it can."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "a Kubernetes node needs Linux and root"
+    packages = sorted({package for program, package in PACKAGES.items() if not which(program)})
+    if packages:
+        return f"a Kubernetes node needs more programs: apt-get install {' '.join(packages)}"
+    if not all((cache() / "bin" / name).exists() for name in BUILT) and not shutil.which("go"):
+        return f"Kubernetes {VERSION} is not built yet, and Go is missing: install Go 1.25 or later"
+    return ""
+
+
+def which(program: str) -> str | None:
+    """The path of *program*; Debian has some in directories that only root's PATH names."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def cache(version: str = VERSION) -> Path:
+    root = os.environ.get("FLARELOG_KUBERNETES_CACHE") or Path.home() / ".cache" / "flarelog"
+    return Path(root) / f"kubernetes-{version}"
+
+
+def built(version: str = VERSION) -> Path:
+    """The directory with kubelet and kube-apiserver of *version*, which are built if they are missing."""
+    directory = cache(version)
+    target = directory / "bin"
+    if all((target / name).exists() for name in BUILT):
+        return target
+    directory.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}
+    go = ("nice", "go")
+    module = subprocess.check_output([*go, "mod", "download", "-json", f"k8s.io/kubernetes@{version}"], env=env)
+    described = Path(json.loads(module)["GoMod"]).read_text()
+    # The module's own go.mod replaces its parts by directories beside it; the proxy has them as v0.X.Y of the same day.
+    staged = re.findall(r"^\s*(?:replace )?(\S+) => \./staging/", described, re.MULTILINE)
+    (directory / "go.mod").write_text(
+        "module flarelog.test/kubernetes\n\n"
+        + "".join(f"{line}\n" for line in re.findall(r"^(?:go|godebug) .+$", described, re.MULTILINE))
+        + f"\nrequire k8s.io/kubernetes {version}\n"
+        + "".join(f"replace {part} => {part} v0{version.removeprefix('v1')}\n" for part in staged)
+    )
+    flags = f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
+    commands = [f"k8s.io/kubernetes/cmd/{name}" for name in BUILT]
+    unfinished = directory / "unfinished"  # renamed when it is whole: a build that was killed leaves no half program
+    subprocess.run(
+        [*go, "build", "-ldflags", flags, "-o", f"{unfinished}/", *commands], cwd=directory, env=env, check=True
+    )
+    target.mkdir(exist_ok=True)
+    for name in BUILT:
+        (unfinished / name).replace(target / name)
+    return target
+
+
+if __name__ == "__main__":
+    if reason := missing():
+        sys.exit(reason)
+    print(built())
