@@ -28,6 +28,7 @@ MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
 ASKED = 4  # generations of a log in whose records its path is looked for: a log may have very many
+UID_SHOWN = 8  # characters of a pod's UID in the names of its logs
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]")
@@ -131,6 +132,16 @@ def run_of(directory: str) -> str:
     if directory in ("", ".", "..") or "/" in directory:
         return run_name(directory)
     return _RUN.encoded(_raw(directory, _RUN))
+
+
+def log_of_pod(namespace: str, pod: str, uid: str, container: str) -> str:
+    """The path of the log of a *container*, as an agent names it from the directories on a node."""
+    return f"{namespace}/{pod}.{uid[:UID_SHOWN]}/{container}.log"
+
+
+def of_pod(namespace: str, pod: str) -> str:
+    """The glob of the names of a pod's logs; *namespace* and *pod* may be globs."""
+    return f"{namespace}/{pod}.{'?' * UID_SHOWN}/*.log"
 
 
 def given_run(text: str) -> str:

@@ -81,7 +81,7 @@ def test_every_byte_of_all_pods_arrives_though_the_agent_comes_late_and_is_kille
     assert program.stop() == 0, program.talk()
     for pod in pods:
         receiver.holds(bytes(pod.written), pod.log, run="exp-1")
-    shown = place.call("logs", "exp-1", "--receiver", receiver.address, "--log", pods[0].log, "--notes", "off")
+    shown = place.call("logs", "exp-1", "--receiver", receiver.address, "--pod", "worker-0", "--notes", "off")
     steps = [int(line.split()[-2]) for line in shown.printed.splitlines()]
     assert steps == list(range(len(steps)))
 

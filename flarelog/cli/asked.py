@@ -14,7 +14,7 @@ from flarelog.completeness import completeness, exit_code
 from flarelog.contents import text_of
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidOption
 from flarelog.model import StreamId
-from flarelog.names import run_name
+from flarelog.names import of_pod, run_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
 from flarelog.viewers.selection import Selection
@@ -36,6 +36,16 @@ class LogOptions:
         flag="log",
         metavar="GLOB",
     )
+    pods: tuple[str, ...] = typed(
+        (),
+        "Show only pods that match, of an agent's --source cri. Repeatable.",
+        flag="pod",
+        metavar="GLOB",
+        commas=True,
+    )
+    namespaces: tuple[str, ...] = typed(
+        (), "Show only pods of these namespaces. Repeatable.", flag="namespace", metavar="GLOB", commas=True
+    )
     rank_globs: tuple[str, ...] = typed(
         (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
     )
@@ -52,6 +62,15 @@ class LogOptions:
         flag="from",
         metavar="SITE/LOG:OFFSET",
     )
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The patterns of the logs' names. Raises InvalidOption."""
+        if not (self.pods or self.namespaces):
+            return self.logs
+        if self.logs:
+            raise InvalidOption("--log cannot be given with --pod or --namespace, which are patterns of logs as well")
+        return tuple(of_pod(name, pod) for name in self.namespaces or ("*",) for pod in self.pods or ("*",))
 
 
 @frozen
@@ -103,7 +122,7 @@ class Asked:
     def selection(self, tail: int | None) -> Selection:
         """The streams to read, and from where. Raises InvalidName, InvalidOption."""
         starts = dict(found for text in self.logs.starts for found in positions(text))
-        return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+        return Selection(run_name(self.run), self.logs.sites, self.logs.globs, starts, tail)
 
     def exit_code(self, reading: Reading, otherwise: int = OK) -> int:
         """The exit code after *reading*: 1 if a log could not be read; 6 or 7 if --exit-status was given and a log is

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flarelog.late import late
+from flarelog.names import log_of_pod
 from flarelog.values import frozen
 
-_UID_SHOWN, _ID_SHOWN = 8, 12  # characters of an id in a log's name
+_ID_SHOWN = 12  # characters of an id in a log's name
 _POD = late(r"([^_]+)_([^_]+)_([^_]+)")
 _CRI_FILE = late(r"(\d{1,9})\.log(?:\.(\d{8}-\d{6}))?(\.gz)?")
 _DOCKER_ID = late(r"[0-9a-f]{64}")
@@ -68,7 +69,7 @@ def _of_pod(directory: str) -> Container | None:
     namespace, pod, uid = found.groups()
     words = {"namespace.name": namespace, "pod.name": pod, "pod.uid": uid, "container.name": name}
     attributes = ",".join(f"k8s.{key}:{value}" for key, value in words.items() if not re.search("[,:]", value))
-    return Container(directory, f"{namespace}/{pod}.{uid[:_UID_SHOWN]}/{name}.log", attributes, uid, name)
+    return Container(directory, log_of_pod(namespace, pod, uid, name), attributes, uid, name)
 
 
 def _of_attempt(name: str) -> Place | None:
