@@ -71,6 +71,9 @@ class Exit:
         return f"{how}{took}{self._memory()}"
 
     def _memory(self) -> str:
+        if self.oom in (LIKELY, OTHERS) and self.oom_after < 0:  # without a counter: what the kubelet says
+            killed = "likely OOM" if self.oom == LIKELY else "the kernel killed another process of the container"
+            return f"; the kubelet reports OOMKilled: {killed}"
         rose = f"the cgroup's OOM counter rose from {self.oom_before} to {self.oom_after}"
         if self.oom == CERTAIN:
             return "; the kernel killed this process because memory ran out: OOM"

@@ -7,9 +7,13 @@ https://www.kubeflow.org/docs/components/trainer/legacy-v1/ (training.kubeflow.o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from datetime import datetime
 from typing import Any
 
+from flarelog.checksum import EMPTY_DIGEST
+from flarelog.exit_marks import LIKELY, OTHERS, Exit
 from flarelog.globs import any_of
 from flarelog.values import frozen
 
@@ -21,7 +25,28 @@ INDEX_LABELS = (
     "batch.kubernetes.io/job-completion-index",
 )
 _KEPT = 200  # characters of a value
+_KILLED = 137  # the exit code of a container whose main process was killed by SIGKILL
+_ID_SHOWN = 32  # characters of a container's id
 _LONGEST = 1000  # characters of all attributes: a peer takes 1024
+
+
+@frozen
+class Ended:
+    """How an attempt of a container ended. Times are milliseconds since 1970, 0: unknown."""
+
+    identity: str  # of the container
+    status: int
+    reason: str
+    started: int
+    ended: int
+
+    def mark(self, offset: int) -> Exit:
+        """The mark for it at *offset*. The kubelet says OOMKilled of a container in which any process was killed so: a
+        main process that was not killed ended of something else (kubernetes#104454).
+        """
+        oom = "" if self.reason != "OOMKilled" else LIKELY if self.status == _KILLED else OTHERS
+        process = self.identity.rpartition("//")[2][:_ID_SHOWN]
+        return Exit(offset, EMPTY_DIGEST, process, self.status, started=self.started, ended=self.ended, oom=oom)
 
 
 @frozen
@@ -34,7 +59,9 @@ class Pod:
     node: str
     labels: Mapping[str, str]
     owner: str  # the name of its controller; empty: none
+    reason: str  # why the pod as a whole was ended, such as Evicted; empty: it was not
     containers: Mapping[str, tuple[str, str]]  # by name: (id, image)
+    ends: Mapping[tuple[str, int], Ended] = field(default_factory=dict)  # by name and attempt, as far as is known
 
     def words(self, container: str, labels: Iterable[str]) -> str:
         """The attributes of *container*, as in ``Attributes.words``, with those labels that the globs *labels* take."""
@@ -45,6 +72,7 @@ class Pod:
             "k8s.pod.uid": self.uid,
             "k8s.container.name": container,
             "k8s.node.name": self.node,
+            "k8s.pod.status.reason": self.reason,
             "container.id": identity.rpartition("//")[2],
             "container.image.name": image,
         }
@@ -99,8 +127,32 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         str(spec.get("nodeName") or ""),
         {str(key): str(value) for key, value in _map(metadata.get("labels")).items()},
         next((str(one.get("name") or "") for one in owners if one.get("controller")), ""),
+        str(status.get("reason") or ""),
         {str(one.get("name")): (str(one.get("containerID") or ""), str(one.get("image") or "")) for one in statuses},
+        dict(end for one in statuses for end in _ends(one)),
     )
+
+
+def _ends(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Ended]]:
+    """The ends of attempts in the status of a container: of the present one, and of the one before."""
+    name, attempt = str(status.get("name")), status.get("restartCount")
+    if not isinstance(attempt, int):
+        return
+    now, before = _map(status.get("state")), _map(_map(status.get("lastState")).get("terminated"))
+    # A container that waits to be restarted has not begun its next attempt.
+    for number, said in ((attempt, _map(now.get("terminated"))), (attempt - ("waiting" not in now), before)):
+        identity, code = said.get("containerID"), said.get("exitCode")
+        if identity and isinstance(code, int) and 0 <= code < 256 and number >= 0:
+            times = _moment(said.get("startedAt")), _moment(said.get("finishedAt"))
+            yield (name, number), Ended(str(identity), code, str(said.get("reason") or ""), *times)
+
+
+def _moment(text: object) -> int:
+    """A time of the API, in whole seconds, as milliseconds since 1970; 0: none."""
+    try:
+        return int(datetime.fromisoformat(str(text)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _map(found: object) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from flarelog.errors import FlarelogError
 from flarelog.kubernetes.client import COMPLETE, LISTED, Api
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.kubernetes.pods import Pod, pod_of
+from flarelog.values import changed
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,9 @@ class Pods:
         else:
             self._gone.pop(pod.uid, None)
         listed.discard(pod.uid)
-        if self._by_uid.get(pod.uid) != pod:
+        if (before := self._by_uid.get(pod.uid)) is not None:  # the API forgets all ends but the last two
+            pod = changed(pod, ends=dict(before.ends) | dict(pod.ends))
+        if before != pod:
             self._by_uid[pod.uid] = pod
             self.version += 1
         for uid in [uid for uid, since in self._gone.items() if now - since > LATE]:

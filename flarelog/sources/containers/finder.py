@@ -198,6 +198,7 @@ class Containers:
         if any(row.unopened for row in self._rows.values()):
             for tail in self._tails.values():
                 tail.rest(now)
+        touched |= self._end_attempts()
         for tail in self._tails.values():
             try:
                 grown = tail.look(now)
@@ -219,6 +220,21 @@ class Containers:
                 if file.attributes != words:
                     file.attributes = words
                     touched.add(row.tail.log)
+        return touched
+
+    def _end_attempts(self) -> set[str]:
+        """Report how attempts ended, each after its last byte; returns the logs with something new. What the API says
+        after the next attempt has begun is not reported: the mark would stand among that attempt's bytes.
+        """
+        pods, touched = self._wanted.pods, set[str]()
+        for row in self._rows.values() if pods is not None else ():
+            pod = pods.of(row.container.uid) if pods is not None else None
+            for (name, attempt), end in sorted(pod.ends.items()) if pod is not None else ():
+                if name == row.container.name and row.has_read(attempt):
+                    mark = end.mark(row.tail.end)
+                    if all(mark.process != one.process for one in row.tail.marks if isinstance(one, Exit)):
+                        row.tail.marks.append(mark)
+                        touched.add(row.tail.log)
         return touched
 
     def _find(self) -> Iterator[str]:

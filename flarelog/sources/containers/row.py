@@ -23,6 +23,10 @@ def key_of(file: SourceFile) -> Key:
     return *file.is_of, file.born
 
 
+def _is_read(file: SourceFile) -> bool:
+    return file.begun and (file.fd < 0 or file.position == os.fstat(file.fd).st_size)
+
+
 @dataclass(slots=True)
 class Row:
     """The files of *container*; *tail* reads those that were begun or come next, and ``held`` are open and wait."""
@@ -71,6 +75,14 @@ class Row:
         return any(
             os.fstat(file.fd).st_size == copy.length and file.crc(0, copy.length) == copy.digest for file in unread
         )
+
+    def has_read(self, attempt: int) -> bool:
+        """Whether the log ends with the last byte of *attempt*, as far as its files tell."""
+        current = self.tail.current
+        mine = [file for key, file in self.files.items() if self.turns[key][0] == attempt]
+        at_end = current is None or self.turns.get(key_of(current), (attempt,))[0] == attempt
+        later = any(turn[0] > attempt for key, turn in self.turns.items() if self.files[key].begun)
+        return bool(mine) and at_end and not later and not self.held and all(map(_is_read, mine))
 
     @property
     def unpacked(self) -> int:
