@@ -30,6 +30,7 @@ from tests.certificates import Authority
 
 NODE = "127.0.0.1"  # the node's name and, therefore, its address: a kubelet takes no loopback address as --node-ip
 PREFIX = "flarelog-kubernetes-"
+INSIDE = Path(__file__).parent / "inside"  # programs that run in pods: the node has them in /run/inside
 START = 120.0  # seconds, on a loaded machine: the API server takes 2 s on an idle one
 CLUSTER_WIDE = ("Namespace", "Node", "ClusterRole", "ClusterRoleBinding", "PriorityClass")
 
@@ -157,9 +158,8 @@ class Node:
 
     def close(self) -> None:
         """End all processes of the node, at once."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        with self._process:  # closes its pipes, and waits
+            pass
 
 
 def cgroups(name: str) -> list[Path]:
@@ -247,6 +247,7 @@ class Cluster:
         self.renew_certificates()
         self.authority.issue("accounts")
         (self.directory / "static").mkdir()
+        shutil.copytree(INSIDE, self.directory / "run" / "inside")
         (self.directory / "containerd.toml").write_text(CONTAINERD)
         self.configure()
         user = {"name": "admin", "user": {"token": self._admin}}
@@ -487,7 +488,6 @@ def configuration(address: str, directory: Path) -> Manifest:
         "cgroupsPerQOS": False,
         "enforceNodeAllocatable": [],
         "cgroupDriver": "cgroupfs",
-        "localStorageCapacityIsolation": False,
         "makeIPTablesUtilChains": False,
         "failSwapOn": False,
         "oomScoreAdj": 0,

@@ -20,8 +20,3 @@ def written(records: bytes, stream: str = "") -> bytes:
             found.append(match[4] + (b"\n" if match[3] == b"F" else b""))
         at = match.end()
     return b"".join(found)
-
-
-def partial(records: bytes) -> int:
-    """How many records of *records* have only a part of a line."""
-    return sum(match[3] == b"P" for match in RECORD.finditer(records))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from integration.kubernetes import images
 from integration.kubernetes.cluster import NODE, Manifest
 
-INSIDE = Path(__file__).parent / "inside"
 PYTHON = "/usr/bin/python3"  # Debian's, which the mounted /usr has
 
 
@@ -44,7 +42,7 @@ def pod(
     """*spec*: more fields of the pod's spec."""
     volumes = [
         {"name": "usr", "hostPath": {"path": "/usr"}},
-        {"name": "inside", "hostPath": {"path": str(INSIDE)}},
+        {"name": "inside", "hostPath": {"path": "/run/inside"}},
     ]
     return {
         "apiVersion": "v1",

@@ -18,7 +18,7 @@ from typing import Any
 
 from integration.harness.places import until
 from integration.kubernetes import parts
-from integration.kubernetes.cluster import NODE, Cluster, Endpoint, Manifest, new_cluster
+from integration.kubernetes.cluster import NODE, START, Cluster, Endpoint, Manifest, new_cluster
 from integration.kubernetes.pods import PYTHON, container, pod, shell, writer
 
 TARGET = Path(__file__).parent.parent.parent / "tests" / "data" / "kubernetes"
@@ -140,6 +140,7 @@ def record_talker(cluster: Cluster, recording: Recording) -> None:
     ask("kubelet-range-gzip", "kubelet", f"{logs}/{rotated}", token=node_log, Range="bytes=0-99")
     ask("kubelet-accepts-gzip", "kubelet", f"{logs}/0.log", token=node_log, Accept_Encoding="gzip", Range="bytes=0-99")
     ask("kubelet-head", "kubelet", f"{logs}/0.log", token=node_log, method="HEAD")
+    ask("kubelet-head-of-admin", "kubelet", f"{logs}/0.log", method="HEAD")
     ask("kubelet-missing", "kubelet", f"{logs}/9.log", token=node_log)
     ask("kubelet-401", "kubelet", f"{logs}/0.log", token="wrong")
     ask("kubelet-403", "kubelet", f"{logs}/0.log", token=nobody)
@@ -171,6 +172,7 @@ def record_attempts(cluster: Cluster, recording: Recording) -> None:
     directory = cluster.log_directory(attempts)
     shutil.copytree(directory, recording.target / "files" / directory.relative_to(cluster.logs))
     log = "/api/v1/namespaces/default/pods/attempts/log?timestamps=true"
+    recording.answer("list-pods", "api", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}")
     recording.answer("log-attempts", "api", log)
     recording.answer("log-attempts-previous", "api", f"{log}&previous=true")
     cluster.delete(attempts)
@@ -180,6 +182,8 @@ def record_attempts(cluster: Cluster, recording: Recording) -> None:
 def record_ends(cluster: Cluster, recording: Recording) -> None:
     """The status of pods that ended in each way."""
     limited: dict[str, Any] = {"resources": {"limits": {"memory": "48Mi"}}}
+    cached: dict[str, Any] = {"volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
+    cache = {"name": "cache", "emptyDir": {"sizeLimit": "1Mi"}}
     segfault = "import ctypes; ctypes.string_at(0)"
     ends = {
         "succeeded": pod("succeeded", shell("echo done")),
@@ -188,6 +192,9 @@ def record_ends(cluster: Cluster, recording: Recording) -> None:
         "oom": pod("oom", container([PYTHON, "-c", "bytearray(200 << 20)"], **limited)),
         "oom-of-a-child": pod("oom-of-a-child", shell(CHILD, **limited)),
         "no-command": pod("no-command", container(["/bin/none"])),
+        "evicted": pod(
+            "evicted", shell("echo here; head -c 3000000 /dev/zero >/cache/file; sleep 1000", **cached), volumes=[cache]
+        ),
         "deadline": pod("deadline", shell("sleep 1000"), activeDeadlineSeconds=3),
     }
     for name, manifest in ends.items():
@@ -198,16 +205,6 @@ def record_ends(cluster: Cluster, recording: Recording) -> None:
     until(lambda: waits(cluster.get(waiting)), "its image is missing")
     recording.status("no-image", cluster.get(waiting) or {})
     cluster.delete(waiting, grace=0)
-    evicted = cluster.apply(pod("evicted", shell("echo here; sleep 1000")))
-    cluster.reaches(evicted, "Running")
-    before = cluster.configuration["evictionHard"]
-    cluster.configure(evictionHard={"memory.available": "100Ti"})
-    cluster.kubelet.restart()
-    recording.status("evicted", cluster.reaches(evicted, "Failed"))
-    cluster.configure(evictionHard=before)
-    cluster.kubelet.restart()
-    until(cluster.kubelet_is_ready, cluster.talk)
-    cluster.delete(evicted, grace=0)
 
 
 def waits(pod: Manifest | None) -> bool:
@@ -218,10 +215,12 @@ def waits(pod: Manifest | None) -> bool:
 def record_watches(cluster: Cluster, recording: Recording, since: str) -> None:
     of_one = "fieldSelector=metadata.name%3Dattempts&allowWatchBookmarks=true&timeoutSeconds=3"
     recording.answer("watch-life", "api", f"/api/v1/pods?watch=true&{of_one}&resourceVersion={since}")
-    recording.answer("list-pods", "api", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{NODE}&limit=2")
+    initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    recording.answer("watch-list-refused", "api", f"/api/v1/pods?watch=true&{initial}&timeoutSeconds=2")
+    # A new API server has no events from before its start.
+    cluster.api_server.restart()
+    until(cluster.api_is_ready, cluster.talk, START)
     recording.answer("watch-410", "api", "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=5")
-    initial = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-    recording.answer("watch-initial", "api", f"/api/v1/pods?{initial}&timeoutSeconds=2")
 
 
 def main() -> None:

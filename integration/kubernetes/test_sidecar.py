@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -12,29 +13,38 @@ from integration.kubernetes.cluster import Cluster, Manifest
 from integration.kubernetes.inside.write import line
 from integration.kubernetes.pods import pod, writer
 
-RATE, LINES = 20_000, 400_000
+RATE, LINES, PAUSE = 20_000, 400_000, 5.0
 
 
 class ApiFollow(threading.Thread):
-    """``kubectl logs --follow``: the API's own way to read a container's log."""
+    """``kubectl logs --follow``: the API's own way to read a container's log.
 
-    def __init__(self, cluster: Cluster, pod: Manifest, container: str = "main") -> None:
+    It takes no bytes for *pause* seconds once, as a terminal with Ctrl-S, or a program that writes to a slow place.
+    """
+
+    def __init__(self, cluster: Cluster, pod: Manifest, pause: float = 0.0) -> None:
         super().__init__(daemon=True)
         named = pod["metadata"]
-        self._path = (
-            f"/api/v1/namespaces/{named['namespace']}/pods/{named['name']}/log?follow=true&container={container}"
-        )
-        self._cluster = cluster
+        self._path = f"/api/v1/namespaces/{named['namespace']}/pods/{named['name']}/log?follow=true"
+        self._cluster, self._pause = cluster, pause
         self.got = b""
         self.status = 0
+        self.start()
 
     def run(self) -> None:
         with self._cluster.api.open("GET", self._path) as answer:
             self.status = answer.status
             pieces = []
+            time.sleep(self._pause)
             while piece := answer.read1(1 << 20):
                 pieces.append(piece)
             self.got = b"".join(pieces)
+
+    def row(self, lines: int) -> str:
+        """Called when it has ended."""
+        lost = lines - len(set(self.got.splitlines()))
+        paused = f", its reader paused once for {self._pause:g} s" if self._pause else ""
+        return f"  {lost:>9,} lost by the API's follow=true{paused}; it ended with status {self.status} and no error"
 
 
 def stored(receiver: Receiver, cluster: Cluster, pod: Manifest, attempt: int = 0) -> bytes:
@@ -51,28 +61,28 @@ def test_no_line_is_lost_at_20000_lines_a_second_over_rotations(
     sidecar = place.sidecar(receiver, root=cluster.logs)
     fast = cluster.apply(pod("fast", writer(LINES, rate=RATE)))
     cluster.reaches(fast, "Running")
-    follow = ApiFollow(cluster, fast)
-    follow.start()
+    follows = [ApiFollow(cluster, fast), ApiFollow(cluster, fast, PAUSE)]
     cluster.reaches(fast, "Succeeded")
-    follow.join(60)
+    for follow in follows:
+        follow.join(60)
     wanted = b"".join(line(number) for number in range(LINES))
 
     def all_lines() -> bool:
         return len(cri.written(stored(receiver, cluster, fast))) >= len(wanted)
 
     until(all_lines, lambda: f"all lines are stored; {len(stored(receiver, cluster, fast))} bytes")
-    records = stored(receiver, cluster, fast)
-    found = cri.written(records)
-    generations = receiver.streams()
+    found = cri.written(stored(receiver, cluster, fast))
+    (record,) = (record for name, record in receiver.streams().items() if "_fast_" in name)
+    rotations = len(record["generations"]) - 1
     cluster.delete(fast)
     cluster.gone(fast)
-    code = sidecar.stop()
     with capsys.disabled():
-        print(f"\n{LINES:,} lines of 100 bytes at {RATE:,} lines/s, {cri.partial(records)} lines cut by a rotation")
-        print(f"  {'sidecar':<22}{LINES - found.count(b'x' + chr(10).encode()):>9,} lost")
-        print(f"  {'API, follow=true':<22}{LINES - len(set(follow.got.splitlines())):>9,} lost, status {follow.status}")
-        print({name: record["generations"] for name, record in generations.items()}, code, sidecar.said[-2000:])
+        print(f"\n{LINES:,} lines of 100 bytes, {RATE:,} a second, {rotations} rotations:")
+        print(f"  {LINES - len(set(found.splitlines())):>9,} lost by the sidecar")
+        print("\n".join(follow.row(LINES) for follow in follows))
     assert found == wanted, difference(wanted, found)
+    assert rotations >= 4, "the kubelet looks every 3 s"
+    assert sidecar.stop() == 0, sidecar.talk()
 
 
 def test_every_attempt_of_a_crash_loop_is_kept(cluster: Cluster, place: Place) -> None:
