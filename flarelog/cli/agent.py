@@ -126,7 +126,7 @@ def command(
             if not where.url:
                 raise click.UsageError(f"--run-from {options.run_from} needs the Kubernetes API: give --api")
             pods = checked(lambda: Pods(where, where.node or os.environ.get("NODE_NAME", "") or site))
-        logs = checked(lambda: _of_containers(root, kind, source, consents, pods, where.pod_label, options.run_from))
+        logs = checked(lambda: _of_containers(root, kind, source, consents, pods, where.labels, options.run_from))
     once = bool(sidecar.keywords.get("once"))
 
     def make() -> list[Sender[int]]:

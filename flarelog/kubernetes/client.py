@@ -45,9 +45,9 @@ class Answered(FlarelogError):
 
 
 class Api:
-    """The API at *where*. Raises NotInstalled without httpx2."""
+    """The API at *where*. *transport*: httpx2's way to it. Raises NotInstalled without httpx2."""
 
-    def __init__(self, where: KubernetesOptions) -> None:
+    def __init__(self, where: KubernetesOptions, transport: Any = None) -> None:
         try:
             import ssl  # late: commands that never ask the API start without it
 
@@ -56,6 +56,7 @@ class Api:
             raise NotInstalled("the Kubernetes API needs httpx2: pip install 'flarelog[kubernetes]'") from None
         self._httpx, self._ssl, self._where = httpx2, ssl, where
         self._client: Any = None
+        self._transport = transport
         self._seen: tuple[object, object] = (None, None)  # of the files of token and CA
         self._old: set[Any] = set()
 
@@ -153,7 +154,11 @@ class Api:
                 old, self._seen = self._client, seen
                 # No proxy of the environment: the API is in the cluster.
                 self._client = self._httpx.AsyncClient(
-                    base_url=self._where.url, verify=trusted, trust_env=False, timeout=self._timeout()
+                    base_url=self._where.url,
+                    verify=trusted,
+                    trust_env=False,
+                    timeout=self._timeout(),
+                    transport=self._transport,
                 )
                 if old is not None:
                     closing = asyncio.ensure_future(old.aclose())

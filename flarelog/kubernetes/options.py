@@ -25,7 +25,7 @@ class KubernetesOptions:
     api_ca: str = option("", "File with the CA of the API.  [default: the service account's]", path="file")
     node: str = option("", "Name of this node in the API.  [default: NODE_NAME, else --site]")
     pod_label: tuple[str, ...] = option(
-        USUAL, "Pass on labels of pods whose keys match. Repeatable.  [default: those of jobs and apps]", metavar="GLOB"
+        (), "Pass on labels of pods whose keys match. Repeatable.  [default: those of jobs and apps]", metavar="GLOB"
     )
 
     @property
@@ -33,6 +33,11 @@ class KubernetesOptions:
         """The address; empty outside of a cluster, where none was given."""
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         return self.api or (f"https://{f'[{host}]' if ':' in host else host}:{port}" if host else "")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Globs: the keys of the labels that readers get."""
+        return self.pod_label or USUAL
 
     @property
     def is_there(self) -> bool:

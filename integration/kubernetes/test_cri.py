@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from integration.harness.places import SITE, Place, Program, Receiver, difference, until
 from integration.kubernetes import cri
@@ -94,9 +95,29 @@ def test_attempts_are_one_log_of_the_run_that_a_label_names_and_say_whose_they_a
     record = receiver.streams("train-7")[f"{SITE}/{log_of(made)}"]
     cluster.delete(made, grace=0)
     cluster.delete(other, grace=0)
-    assert record["attributes"][-1]["k8s.pod.label.job-name"] == "train-7", record
-    assert record["attributes"][-1]["k8s.node.name"] == NODE
+    said = [one for one in record["attributes"] if "k8s.pod.label.job-name" in one]
+    assert said, record["attributes"]
+    assert (said[-1]["k8s.pod.label.job-name"], said[-1]["k8s.node.name"]) == ("train-7", NODE)
+    assert {end["code"] for end in record["exits"]} <= {3}, record["exits"]
     assert program.stop() == 0, program.talk()
+
+
+def test_how_a_pod_ended_is_reported_after_its_last_byte(cluster: Cluster, place: Place) -> None:
+    receiver = place.serve()
+    program = agent(cluster, place, receiver, *api(cluster, place, cluster.account("watcher", READER)))
+    made = cluster.apply(pod("ends", writer(10, rate=100, exit=3)))
+    cluster.reaches(made, "Failed")
+    arrives(receiver, made, lines(10))
+    until(lambda: exits(receiver, made), "its end is reported", 60)
+    (end,) = exits(receiver, made)
+    assert (end["code"], end["offset"]) == (3, len(receiver.stored(log_of(made), run="default")))
+    cluster.delete(made)
+    assert program.stop() == 0, program.talk()
+
+
+def exits(receiver: Receiver, made: Manifest) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = receiver.streams("default")[f"{SITE}/{log_of(made)}"]["exits"]
+    return found
 
 
 def test_bytes_do_not_wait_for_an_api_that_is_away_or_refuses(cluster: Cluster, place: Place) -> None:

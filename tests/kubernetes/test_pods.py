@@ -1,0 +1,107 @@
+"""What objects of the API say about pods: objects that a real API server gave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog.exit_marks import LIKELY, OTHERS
+from flarelog.kubernetes.pods import Pod, escaped, pod_of
+from tests.rows import together
+
+RECORDED = Path(__file__).parent.parent / "data" / "kubernetes" / "pods"
+
+
+def recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RECORDED / f"{name}.json").read_text())
+    return found
+
+
+def pod(name: str, **labels: str) -> Pod:
+    found = recorded(name)
+    found["metadata"]["labels"] = labels
+    made = pod_of(found)
+    assert made is not None
+    return made
+
+
+@together(
+    "name, ends",
+    [
+        pytest.param("succeeded", {0: (0, "")}, id="well"),
+        pytest.param("failed", {0: (3, "")}, id="a-code"),
+        pytest.param("segfault", {0: (139, "")}, id="a-signal"),
+        pytest.param("attempts", {2: (3, ""), 3: (3, "")}, id="the-last-two-attempts"),
+        pytest.param("oom", {0: (137, LIKELY)}, id="killed-at-the-memory-limit"),
+        pytest.param("oom-of-a-child", {0: (0, OTHERS)}, id="another-process-was-killed"),
+        pytest.param("evicted", {0: (137, "")}, id="evicted"),
+        pytest.param("no-image", {}, id="never-started"),
+    ],
+)
+def test_each_attempt_ends_as_the_api_says(name: str, ends: dict[int, tuple[int, str]]) -> None:
+    marks = {attempt: end.mark(7) for (_, attempt), end in pod(name).ends.items()}
+    assert {attempt: (mark.status, mark.oom) for attempt, mark in marks.items()} == ends
+    assert all(mark.offset == 7 and mark.process for mark in marks.values())
+
+
+def test_the_end_of_another_process_is_not_said_to_be_this_ones() -> None:
+    (mark,) = (end.mark(0) for end in pod("oom-of-a-child").ends.values())
+    assert mark.sentence.endswith("OOMKilled: the kernel killed another process of the container")
+
+
+def test_a_container_that_waits_to_be_restarted_has_ended_in_its_latest_attempt() -> None:
+    found = recorded("attempts")
+    (status,) = found["status"]["containerStatuses"]
+    status["lastState"] = status.pop("state")
+    status["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    made = pod_of(found)
+    assert made is not None
+    assert list(made.ends) == [("main", 3)]
+
+
+def test_why_a_pod_was_ended_and_its_labels_are_attributes() -> None:
+    words = pod("evicted", **{"job-name": "train-7", "secret": "x"}).words("main", ("job-*",))
+    values = dict(word.split(":", 1) for word in words.split(","))
+    assert values["k8s.pod.status.reason"] == "Evicted"
+    assert values["k8s.pod.label.job-name"] == "train-7"
+    assert "k8s.pod.label.secret" not in values
+    assert values["container.id"].isalnum()
+
+
+def test_any_value_is_one_attribute_and_all_together_are_bounded() -> None:
+    assert escaped("a,b%") == "a%2Cb%25"
+    labels = {f"app.kubernetes.io/{n}": "v" * 63 for n in range(100)}
+    assert len(pod("failed", **labels).words("main", ("*",))) <= 1024
+
+
+@together(
+    "kind, labels, run",
+    [
+        pytest.param("label:team", {"team": "vision"}, "vision", id="a-label"),
+        pytest.param("label:team", {}, "", id="no-label"),
+        pytest.param("job", {"training.kubeflow.org/job-name": "pt", "job-name": "x"}, "pt", id="kubeflow"),
+        pytest.param("job", {"batch.kubernetes.io/job-name": "j"}, "j", id="a-job"),
+        pytest.param("jobset", {"jobset.sigs.k8s.io/jobset-name": "s"}, "s", id="a-jobset"),
+    ],
+)
+def test_labels_tell_the_run(kind: str, labels: dict[str, str], run: str) -> None:
+    assert pod("failed", **labels).run(kind) == run
+
+
+def test_a_static_pod_has_the_uid_of_its_directory() -> None:
+    found = recorded("failed")
+    found["metadata"]["annotations"] = {"kubernetes.io/config.hash": "f" * 32}
+    made = pod_of(found)
+    assert made is not None
+    assert made.uid == "f" * 32
+
+
+@together(
+    "found", [{}, {"metadata": None}, {"metadata": {"uid": "u"}, "spec": [], "status": {"containerStatuses": [1]}}]
+)
+def test_a_strange_object_raises_nothing(found: dict[str, Any]) -> None:
+    made = pod_of(found)
+    assert made is None or made.uid == "u"
