@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 
 import click
 
-from flarelog.cli.options import DIRECTORY, Access, asks, is_flag, option, tls_options
+from flarelog.cli.containers import KINDS, senders
+from flarelog.cli.options import DIRECTORY, Access, asks, option, tls_options
 from flarelog.cli.running import checked, run
 from flarelog.cli.sending import Sender, receivers_option, site_option, site_policy_option, until_stopped
 from flarelog.cli.spools import LeftSpools
 from flarelog.cli.tuning import more_descriptors, tune_memory
-from flarelog.errors import InvalidOption
 from flarelog.kubernetes.options import KubernetesOptions
-from flarelog.kubernetes.watcher import Pods
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
-from flarelog.sources.consent import Consent, in_force
-from flarelog.sources.containers.layouts import LAYOUTS
-from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
-from flarelog.sources.files.runs import KIND as PATH
 from flarelog.values import changed
 
 
@@ -34,17 +29,16 @@ from flarelog.values import changed
 @site_option
 @option(
     "--root",
-    required=True,
     type=DIRECTORY,
-    help="Directory of the runs. The agent waits until the directory exists.",
+    help="Directory of the runs, which may appear later. cri: /var/log/pods by default.",
 )
 @option(
     "--source",
     "kind",
-    type=click.Choice(["files", *LAYOUTS]),
+    type=click.Choice(["files", *KINDS]),
     default="files",
     show_default=True,
-    help="What --root holds: files, or containers' logs as kubelet (cri) or Docker (docker) write them.",
+    help="Files; or containers' logs: as files of a node (cri), of Docker, or over a node's kubelet.",
 )
 @asks(agent=AgentOptions, kubernetes=KubernetesOptions, source=SourceOptions)
 @site_policy_option
@@ -53,7 +47,7 @@ from flarelog.values import changed
 def command(
     receivers: tuple[str, ...],
     site: str,
-    root: str,
+    root: str | None,
     kind: str,
     agent: partial[AgentOptions],
     kubernetes: partial[KubernetesOptions],
@@ -116,43 +110,21 @@ def command(
     def targets(run_id: str, of_spool: Wanted) -> list[SidecarOptions]:
         return [changed(wanted(address, run_id, of_spool), once=True, state=None) for address in receivers]
 
-    logs: Wanted
-    pods: Pods | None = None
-    if kind == "files":
-        logs = checked(lambda: source(root, sites=consents))
-    else:
-        where = checked(kubernetes)
-        if kind == "cri" and (where.is_there or not options.run_from.startswith(PATH)):
-            if not where.url:
-                raise click.UsageError(f"--run-from {options.run_from} needs the Kubernetes API: give --api")
-            pods = checked(lambda: Pods(where, where.node or os.environ.get("NODE_NAME", "") or site))
-        logs = checked(lambda: _of_containers(root, kind, source, consents, pods, where.labels, options.run_from))
     once = bool(sidecar.keywords.get("once"))
 
-    def make() -> list[Sender[int]]:
-        if kind != "files":
-            made = [Agent(logs, options, partial(wanted, address)) for address in receivers]
-            return [*made, pods] if pods is not None else [*made]
-        spools = LeftSpools(root, site, spool, targets, once=once)
-        made = [Agent(logs, options, partial(wanted, address), others=spools.any) for address in receivers]
-        return [*made, spools]
+    def agents(logs: Wanted, *, others: bool = False) -> list[Sender[int]]:
+        return [Agent(logs, options, partial(wanted, address), others=others) for address in receivers]
+
+    if kind != "files":
+        state = sidecar.keywords.get("state")
+        make = senders(kind, root, site, source, consents, options, checked(kubernetes), state, agents, once=once)
+    else:
+        if root is None:
+            raise click.MissingParameter(param_hint="'--root'", param_type="option")
+        logs = checked(lambda: source(root, sites=consents))
+
+        def make() -> list[Sender[int]]:
+            spools = LeftSpools(root, site, spool, targets, once=once)
+            return [*agents(logs, others=spools.any), spools]
 
     sys.exit(worst(run(until_stopped("agent", make))))
-
-
-def _of_containers(
-    root: str,
-    layout: str,
-    source: partial[SourceOptions],
-    consents: tuple[Consent, ...],
-    pods: Pods | None,
-    labels: tuple[str, ...],
-    run_from: str,
-) -> ContainerOptions:
-    """The options for the logs of containers, from those for files. Raises InvalidOption."""
-    given = dict(source.keywords)
-    for name in ("start_at", "ignore_older"):
-        if is_flag(name):
-            raise InvalidOption(f"--{name.replace('_', '-')} is for files: the logs of containers are sent whole")
-        given.pop(name, None)
-    return ContainerOptions(root, layout, sites=consents, pods=pods, labels=labels, run_from=run_from, **given)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -45,9 +45,9 @@ class Answered(FlarelogError):
 
 
 class Api:
-    """The API at *where*. *transport*: httpx2's way to it. Raises NotInstalled without httpx2."""
+    """The API at *where*, called *name* in messages. *transport*: httpx2's way to it. Raises NotInstalled."""
 
-    def __init__(self, where: KubernetesOptions, transport: Any = None) -> None:
+    def __init__(self, where: KubernetesOptions, transport: Any = None, name: str = "the Kubernetes API") -> None:
         try:
             import ssl  # late: commands that never ask the API start without it
 
@@ -56,7 +56,7 @@ class Api:
             raise NotInstalled("the Kubernetes API needs httpx2: pip install 'flarelog[kubernetes]'") from None
         self._httpx, self._ssl, self._where = httpx2, ssl, where
         self._client: Any = None
-        self._transport = transport
+        self._transport, self._name = transport, name
         self._seen: tuple[object, object] = (None, None)  # of the files of token and CA
         self._old: set[Any] = set()
 
@@ -81,6 +81,36 @@ class Api:
                 version = latest or version
                 if change is not None:
                     yield change
+
+    async def piece(self, path: str, begin: int, length: int) -> tuple[bytes, int] | None:
+        """(at most *length* bytes of the file at *path* from *begin* on, the file's size); None if there is no such
+        file. Raises as ``objects``.
+        """
+        headers = {"Range": f"bytes={begin}-{begin + length - 1}"}
+        async with self._answer(path, {}, headers, bad=(404, 416)) as answer:
+            if answer.status_code == 404:
+                return None
+            said = str(answer.headers.get("Content-Range", "")).rpartition("/")[2]
+            if answer.status_code == 416:
+                return b"", int(said) if said.isdigit() else 0
+            data = bytearray()
+            async for piece in answer.aiter_raw():
+                data += piece
+                if len(data) > MOST:
+                    raise Answered(f"an answer to {path} is larger than {MOST >> 20} MiB", 200)
+            whole = answer.status_code == 200  # an empty file, or a server that knows no ranges
+            size = len(data) if whole else int(said) if said.isdigit() else begin + len(data)
+            return bytes(data[begin : begin + length] if whole else data), size
+
+    async def text(self, path: str) -> str | None:
+        """The text at *path*; None if there is none. Raises as ``objects``."""
+        async with self._answer(path, {}, {}, bad=(404,)) as answer:
+            data = bytearray()
+            async for piece in answer.aiter_raw():
+                data += piece
+                if len(data) > MOST:
+                    raise Answered(f"an answer to {path} is larger than {MOST >> 20} MiB", 200)
+            return None if answer.status_code == 404 else bytes(data).decode("utf-8", "surrogateescape")
 
     async def _page(self, path: str, fields: str, token: str) -> Mapping[str, Any]:
         params = {"limit": str(PAGE), "fieldSelector": fields, "continue": token}
@@ -123,18 +153,24 @@ class Api:
                 await asyncio.sleep(1.0)
 
     @asynccontextmanager
-    async def _answer(self, path: str, params: Mapping[str, str]) -> AsyncIterator[Any]:
-        """The answer to GET. Raises as ``objects``."""
+    async def _answer(
+        self, path: str, params: Mapping[str, str], more: Mapping[str, str] | None = None, bad: Collection[int] = ()
+    ) -> AsyncIterator[Any]:
+        """The answer to GET, with *more* headers; a status of *bad* is one too. Raises as ``objects``."""
         httpx, url = self._httpx, self._where.url
         try:
             given = {name: value for name, value in params.items() if value}
-            async with self._made().stream("GET", path, params=given, headers=self._headers()) as answer:
-                if answer.status_code >= 300:
-                    raise _refusal(path, url, answer.status_code, bytes(await answer.aread())[:4096])
+            async with self._made().stream(
+                "GET", path, params=given, headers=self._headers() | dict(more or {})
+            ) as answer:
+                if answer.status_code >= 300 and answer.status_code not in bad:
+                    raise _refusal(
+                        path, f"{self._name} at {url}", answer.status_code, bytes(await answer.aread())[:4096]
+                    )
                 yield answer
         except (httpx.HTTPError, OSError) as error:
             why = str(error) or type(error).__name__
-            raise CannotConnect(f"no answer from the Kubernetes API at {url}: {why}") from error
+            raise CannotConnect(f"no answer from {self._name} at {url}: {why}") from error
 
     def _headers(self) -> dict[str, str]:
         try:
@@ -176,7 +212,7 @@ class Api:
             await self._client.aclose()
 
 
-def _refusal(path: str, url: str, status: int, body: bytes) -> FlarelogError:
+def _refusal(path: str, who: str, status: int, body: bytes) -> FlarelogError:
     message = ""
     try:
         said = json.loads(body)
@@ -184,10 +220,10 @@ def _refusal(path: str, url: str, status: int, body: bytes) -> FlarelogError:
     except (ValueError, RecursionError):
         message = body[:200].decode(errors="replace")
     if status == 401:
-        return NotAllowed(f"the Kubernetes API at {url} does not know the token (401): {message}")
+        return NotAllowed(f"{who} does not know the token (401): {message}")
     if status == 403:
-        return NotAllowed(f"the Kubernetes API at {url} does not allow to read {path} (403): {message}")
-    return Answered(f"the Kubernetes API at {url} answered {path} with {status}: {message}", status)
+        return NotAllowed(f"{who} does not allow to read {path} (403): {message}")
+    return Answered(f"{who} answered {path} with {status}: {message}", status)
 
 
 def _ended(found: Mapping[str, Any]) -> Answered:

@@ -23,6 +23,10 @@ class KubernetesOptions:
     api: str = option("", "Address of the Kubernetes API.  [default: that of the pod's own cluster]", metavar="URL")
     api_token: str = option("", "File with the token for the API.  [default: the service account's]", path="file")
     api_ca: str = option("", "File with the CA of the API.  [default: the service account's]", path="file")
+    kubelet: str = option(
+        "", "Address of the node's kubelet.  [default: NODE_IP, port 10250; else the API's proxy]", metavar="URL"
+    )
+    kubelet_ca: str = option("", "File with the CA of the kubelet's certificate.  [default: --api-ca]", path="file")
     node: str = option("", "Name of this node in the API.  [default: NODE_NAME, else --site]")
     pod_label: tuple[str, ...] = option(
         (), "Pass on labels of pods whose keys match. Repeatable.  [default: those of jobs and apps]", metavar="GLOB"
@@ -44,7 +48,15 @@ class KubernetesOptions:
         """Whether there is an API to ask: it was given, or this is a pod with a service account."""
         return bool(self.api or (self.url and os.path.exists(self.token)))
 
+    @property
+    def kubelet_url(self) -> str:
+        """The address of the kubelet; empty: not known."""
+        host = os.environ.get("NODE_IP", "")
+        return self.kubelet or (f"https://{f'[{host}]' if ':' in host else host}:10250" if host else "")
+
     def __post_init__(self) -> None:
+        if self.kubelet and not self.kubelet.startswith("https://"):
+            raise InvalidOption(f"kubelet must be an address as https://HOST:10250, not {self.kubelet!r}")
         if self.api and not self.api.startswith("https://"):
             raise InvalidOption(f"api must be an address as https://HOST:PORT, not {self.api!r}")
 

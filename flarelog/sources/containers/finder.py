@@ -325,7 +325,9 @@ class Containers:
         row.unopened.clear()
         row.at = {}
         for key, entry in found.names.items():
-            self._place(row, row.files[key], entry.name, entry.place)
+            file = row.files[key]
+            self._place(row, file, entry.name, entry.place)
+            self._note_lost(file)
             file, seen = row.files[key], sights[key]
             if file.fd < 0 and file.rest != (seen.size, seen.modified) and key not in row.packed:
                 self._reopen(row, file)
@@ -346,6 +348,11 @@ class Containers:
         if not place.current and self._wanted.names.stamped:
             row.taken.add(place.turn)
 
+    def _note_lost(self, file: SourceFile) -> None:
+        """Note whether the rest of *file*, a copy, is lost."""
+        if self._wanted.lost and os.path.join(self._wanted.root, file.path) in self._wanted.lost:
+            file.unseen = True
+
     def _leave(self, row: Row, file: SourceFile) -> set[str]:
         """Note that *file* has no name any more; forget it once it is closed."""
         if file.fd < 0:
@@ -354,6 +361,7 @@ class Containers:
                 self._masked[row.tail.log] = matches + file.matches, hidden + file.hidden
             row.forget(key_of(file))
             return set()
+        self._note_lost(file)
         was, file.linked = file.linked, False
         return {row.tail.log} if was else set()
 
@@ -437,7 +445,7 @@ class Containers:
 
     def _settle(self, row: Row, info: StreamInfo | None) -> None:
         try:
-            row.settle(info, self._state)
+            row.settle(info, self._state, copies=self._wanted.lost is not None)
         except Damaged as why:
             row.tail.failed = FlarelogError(f"a compressed file cannot be read again: {why}")
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Protocol
 
@@ -44,6 +45,7 @@ class ContainerOptions:
     pods: Pods | None = None  # what the API says of pods; None: it is not asked
     labels: tuple[str, ...] = ()  # globs: the keys of labels that readers get
     run_from: str = ""  # what tells the run of a log: path:PATTERN, label:KEY, job or jobset; empty: all are of one run
+    lost: Collection[str] | None = None  # of copies of files: the paths of those whose rest is lost; None: of no copies
     run: str = ""  # the run whose logs are sent; empty: all
 
     def __post_init__(self) -> None:

@@ -110,9 +110,9 @@ class Row:
         file.close()
         self.raw.discard(key_of(file))
 
-    def settle(self, info: StreamInfo | None, directory: str | None) -> None:
+    def settle(self, info: StreamInfo | None, directory: str | None, *, copies: bool = False) -> None:
         """Apply the receiver's record, once: a file that it has to its end is closed, and the log goes on after the
-        last file that it has. Raises OSError.
+        last file that it has. *copies*: the files are copies, which only their bytes tell. Raises OSError.
         """
         self.settled = True
         if info is None:
@@ -120,7 +120,7 @@ class Row:
         identities, pieces = in_order(info), shipped(info)
         last = max((at for at, file in enumerate(self.held) if file.identity in identities), default=-1)
         rest = None
-        copied = self._copied(info, last, directory)
+        copied = self._copied(info, last, directory, copies)
         if copied > last:
             last = copied
             rest = Rest(self.held[last].path, 0) if self.held[last].identity not in pieces else None
@@ -137,9 +137,10 @@ class Row:
         del self.held[: last + 1]
         self.tail.resume(info, rest)
 
-    def _copied(self, info: StreamInfo, after: int, directory: str | None) -> int:
-        """The index of the last file that is a compressed copy of a generation which the receiver has, whole or in
-        part, and whose own file is gone; -1 without one. The copy of a part takes its identity.
+    def _copied(self, info: StreamInfo, after: int, directory: str | None, copies: bool) -> int:
+        """The index of the last file that is a copy, compressed or, with *copies*, not, of a generation which the
+        receiver has, whole or in part, and whose own file is gone; -1 without one. The copy of a part takes its
+        identity.
         """
         present = {file.identity for file in self.held}
         pieces = {key: piece for key, piece in shipped(info).items() if key not in present}
@@ -147,22 +148,21 @@ class Row:
         tries = TRIED
         for at in range(len(self.held) - 1, after, -1) if pieces else ():
             file = self.held[at]
-            if not self.is_packed(file):
-                continue
-            if copy_of(file.fd) in held:
+            packed = self.is_packed(file)
+            if packed and copy_of(file.fd) in held:
                 return at
-            if tries <= 0:
+            if tries <= 0 or not (packed or copies):
                 continue
             tries -= 1
             try:
-                self.unpack(file, directory)
+                if packed:
+                    self.unpack(file, directory)
             except Damaged:
                 continue
             for key, piece in reversed(pieces.items()):
                 if piece.end > piece.begin.offset and settled_on(file, piece) is not None:
-                    if wholly(piece, file.length):
-                        return at
-                    file.identity = key
+                    if not wholly(piece, file.length):
+                        file.identity = key
                     return at
         return -1
 

@@ -90,6 +90,7 @@ class SourceFile:
     graced: bool = False  # while draining: the one read past the limit was made
     rules: Rules = UNREDACTED  # of masking
     around: Around | None = None  # the bytes around a part of a command's output, for masking
+    unseen: bool = False  # the file is a copy whose rest cannot be had any more
     told: bool = False  # a message said that the file was sent with other rules
 
     @classmethod
@@ -216,6 +217,8 @@ class SourceFile:
 
     def ending(self, reason: str) -> str:
         """*reason*, or "unseen" if nobody can tell whether bytes that follow were written before the file left home."""
+        if self.unseen:
+            return "unseen"
         return "unseen" if self.stop is not None and os.fstat(self.fd).st_size != self.stop else reason
 
     def shown(self, size: int) -> int:

@@ -1,0 +1,105 @@
+"""The senders of an agent that sends containers' logs: from files on a node, or from its kubelet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import click
+
+from flarelog.cli.options import is_flag
+from flarelog.cli.running import checked
+from flarelog.cli.sending import Sender
+from flarelog.kubernetes.kubelet import Kubelet
+from flarelog.kubernetes.options import KubernetesOptions
+from flarelog.kubernetes.watcher import Pods
+from flarelog.sender.agent import AgentOptions
+from flarelog.sender.outcome import worst
+from flarelog.sources.base import Wanted
+from flarelog.sources.consent import Consent
+from flarelog.sources.containers.layouts import LAYOUTS
+from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.runs import KIND
+from flarelog.sources.kubelet.mirror import Mirror
+
+T = TypeVar("T")
+KINDS = (*LAYOUTS, "kubelet")
+ROOTS = {"cri": "/var/log/pods", "docker": "/var/lib/docker/containers"}
+_OF_FILES = ("start_at", "ignore_older")
+
+
+def senders(
+    kind: str,
+    root: str | None,
+    site: str,
+    source: partial[SourceOptions],
+    consents: tuple[Consent, ...],
+    options: AgentOptions,
+    where: KubernetesOptions,
+    state: str | None,
+    agents: Callable[[Wanted], Sequence[Sender[int]]],
+    *,
+    once: bool,
+) -> Callable[[], list[Sender[int]]]:
+    """What makes the senders of containers' logs of the *kind*. *agents* makes an agent for each receiver."""
+    node, mirror = where.node or os.environ.get("NODE_NAME", "") or site, None
+    pods = None
+    if kind != "docker" and (where.is_there or not options.run_from.startswith(KIND)):
+        if not where.url:
+            raise click.UsageError(f"--run-from {options.run_from} needs the Kubernetes API: give --api")
+        pods = checked(lambda: Pods(where, node))
+    if kind == "kubelet":
+        if root is not None:
+            raise click.UsageError("--root is for files: --source kubelet reads them from the node's kubelet")
+        if not (where.kubelet_url or where.url):
+            raise click.UsageError("--source kubelet needs an address: give --kubelet or --api")
+        mirror = Mirror(checked(lambda: Kubelet(where, node)), lambda directory: wanted(directory), state)
+        root = mirror.root
+    given = {name: value for name, value in source.keywords.items() if name not in _OF_FILES}
+    for name in filter(is_flag, _OF_FILES):
+        raise click.UsageError(f"--{name.replace('_', '-')} is for files: the logs of containers are sent whole")
+    layout = "cri" if mirror is not None else kind
+    logs = checked(
+        lambda: ContainerOptions(
+            root or ROOTS[kind],
+            layout,
+            sites=consents,
+            pods=pods,
+            labels=where.labels,
+            run_from=options.run_from,
+            lost=mirror.lost if mirror is not None else None,
+            **given,
+        )
+    )
+
+    def wanted(directory: str) -> bool:
+        container = logs.names.container(directory)
+        return container is not None and logs.matches(container)
+
+    def make() -> list[Sender[int]]:
+        made = [*agents(logs)]
+        sent: list[Sender[int]] = [Mirrored(mirror, made, once=once)] if mirror is not None else made
+        return [*sent, pods] if pods is not None else sent
+
+    return make
+
+
+class Mirrored:
+    """*senders* of what *mirror* copies, as one sender."""
+
+    def __init__(self, mirror: Mirror, senders: Sequence[Sender[int]], *, once: bool) -> None:
+        self._mirror, self._senders, self._once = mirror, senders, once
+
+    async def run(self) -> int:
+        """Send until drained, and return the exit code."""
+        return worst(await self._mirror.run(self._senders, once=self._once))
+
+    def drain(self) -> None:
+        self._mirror.drain()
+
+    def reread(self) -> bool:
+        read = [sender.reread() for sender in self._senders]
+        return any(read)

@@ -1,0 +1,156 @@
+"""All containers' logs of a node, copied from its kubelet's file server, for as long as an agent runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from flarelog.backoff import delay
+from flarelog.errors import FlarelogError
+from flarelog.sources.containers.layouts import LAYOUTS
+from flarelog.sources.kubelet.copy import Copy, Server
+
+log = logging.getLogger(__name__)
+
+PODS_EVERY = 2.0  # seconds between two looks for new containers
+SOONEST, LATEST = 0.2, 2.0  # seconds between two looks at a container's files
+AT_ONCE = 16  # containers that are looked at at a time
+LAST_WITHIN = 5.0  # seconds for the last look of a drain
+REPEAT = 300.0  # seconds between two warnings of one trouble
+_CONTAINER = LAYOUTS["cri"].container
+
+
+class Sender(Protocol):
+    """What an agent runs."""
+
+    async def run(self) -> int: ...
+
+    def drain(self) -> None: ...
+
+    def reread(self) -> bool: ...
+
+
+class Mirror:
+    """Copies the logs that *server* has into ``root``, while *senders* made for that directory send them."""
+
+    def __init__(self, server: Server, wanted: Callable[[str], bool], state: str | None) -> None:
+        self._server, self._wanted = server, wanted
+        self._made = tempfile.mkdtemp(prefix="flarelog-kubelet-", dir=state)
+        self.root = os.path.join(self._made, "pods")
+        os.mkdir(self.root)
+        self.lost: set[str] = set()  # paths of copies whose end was not seen
+        self._copies: dict[str, Copy] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._draining = asyncio.Event()
+        self._said: dict[str, float] = {}
+
+    async def run(self, senders: Sequence[Sender], *, once: bool) -> list[int]:
+        """Copy, and send, until drained, or *once* what is there; returns the exit codes of *senders*."""
+        if once:
+            while not await self._look():
+                await asyncio.sleep(PODS_EVERY)
+            self.drain()
+        finding = asyncio.create_task(self._find())
+        sending: list[asyncio.Task[int]] = [asyncio.ensure_future(sender.run()) for sender in senders]
+        try:
+            await self._draining.wait()
+            finding.cancel()
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(finding, *self._tasks.values(), return_exceptions=True)
+            try:
+                async with asyncio.timeout(LAST_WITHIN):
+                    await self._look()
+                    await asyncio.gather(*(self._to_the_end(name, copy) for name, copy in self._copies.items()))
+            except TimeoutError:
+                log.warning("the kubelet did not answer within %g s; its latest bytes are not sent", LAST_WITHIN)
+            sending = sending or [asyncio.ensure_future(sender.run()) for sender in senders]
+            for sender in senders:
+                sender.drain()
+            return await asyncio.gather(*sending)
+        finally:
+            for sent in sending:
+                sent.cancel()
+            shutil.rmtree(self._made, ignore_errors=True)
+
+    def drain(self) -> None:
+        self._draining.set()
+
+    async def _find(self) -> None:
+        failures = 0
+        while True:
+            failures = 0 if await self._look() else failures + 1
+            await asyncio.sleep(PODS_EVERY if not failures else delay(failures, PODS_EVERY, 30.0))
+
+    async def _look(self) -> bool:
+        """Find new containers, and forget those that are gone; returns whether the server answered."""
+        try:
+            present = set[str]()
+            for pod in await self._server.names("pods"):
+                if pod.endswith("/"):
+                    for name in await self._server.names(f"pods/{pod[:-1]}"):
+                        directory = f"{pod}{name.removesuffix('/')}"
+                        if name.endswith("/") and _CONTAINER(directory) is not None and self._wanted(directory):
+                            present.add(directory)
+        except FlarelogError as error:
+            self._say(str(error))
+            return False
+        for directory in present - self._copies.keys():
+            await self._add(directory)
+        for directory in self._copies.keys() - present:
+            if (task := self._tasks.pop(directory, None)) is not None:
+                task.cancel()
+            self._copies.pop(directory).leave()
+            shutil.rmtree(os.path.join(self.root, directory), ignore_errors=True)
+        return True
+
+    async def _add(self, directory: str) -> None:
+        """Copy what a new container has so far; its files appear together, so that their order is known at once."""
+        target, unfinished = Path(self.root, directory), Path(self._made, "new", directory)
+        unfinished.mkdir(parents=True, exist_ok=True)
+        copy = Copy(self._server, f"pods/{directory}", unfinished, self._lose)
+        if not await self._update(directory, copy) and not any(unfinished.iterdir()):
+            return
+        target.parent.mkdir(exist_ok=True)
+        os.rename(unfinished, target)
+        copy.move(target)
+        self._copies[directory] = copy
+        if not self._draining.is_set():  # and not for a single look
+            self._tasks[directory] = asyncio.create_task(self._keep(directory, copy))
+
+    async def _keep(self, directory: str, copy: Copy) -> None:
+        pause = SOONEST
+        while True:
+            await asyncio.sleep(pause)
+            pause = SOONEST if await self._update(directory, copy) else min(2 * pause, LATEST)
+
+    async def _to_the_end(self, directory: str, copy: Copy) -> None:
+        while await self._update(directory, copy):
+            pass
+
+    async def _update(self, directory: str, copy: Copy) -> bool:
+        async with self._turn:
+            try:
+                return await copy.update()
+            except FlarelogError as error:
+                self._say(str(error))
+            except OSError as error:
+                self._say(f"{directory} cannot be copied to {self._made}: {error.strerror}")
+            return False
+
+    def _lose(self, path: str) -> None:
+        self.lost.add(path)
+
+    def _say(self, sentence: str) -> None:
+        now = time.monotonic()
+        if now - self._said.get(sentence, -REPEAT) >= REPEAT:
+            self._said[sentence] = now
+            log.warning("%s; retrying", sentence)

@@ -1,0 +1,163 @@
+"""The copy of a container's log files: all bytes under the right names, whatever happens between two answers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flarelog.sources.containers.layouts import LAYOUTS, Turn
+from flarelog.sources.kubelet import copy
+from flarelog.sources.kubelet.copy import Copy
+from tests.sources.containers.node import Pod
+
+
+class Files:
+    """A kubelet's file server over the files below *root*; *between* is called before each answer."""
+
+    def __init__(self, root: Path, between: Callable[[], None] = lambda: None) -> None:
+        self._root, self._between = root, between
+
+    async def names(self, directory: str) -> list[str]:
+        self._between()
+        try:
+            return [f"{path.name}/" if path.is_dir() else path.name for path in (self._root / directory).iterdir()]
+        except FileNotFoundError:
+            return []
+
+    async def piece(self, path: str, begin: int, length: int) -> tuple[bytes, int] | None:
+        self._between()
+        try:
+            data = (self._root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+        return data[begin : begin + length], len(data)
+
+
+def copied(target: Path) -> bytes:
+    """The bytes of all copied files in the order of their names."""
+
+    def turn(path: Path) -> Turn:
+        place = LAYOUTS["cri"].place(path.name)
+        assert place is not None, path
+        return place.turn
+
+    files = sorted(target.glob("[0-9]*"), key=turn)
+    return b"".join(gzip.decompress(p.read_bytes()) if p.suffix == ".gz" else p.read_bytes() for p in files)
+
+
+class Site:
+    """A pod, and the copy of its files."""
+
+    def __init__(self, tmp_path: Path, between: Callable[[], None] = lambda: None) -> None:
+        self.pod = Pod(tmp_path / "pods")
+        self.target = tmp_path / "copy"
+        self.target.mkdir()
+        self.lost: list[str] = []
+        source = str(self.pod.directory.relative_to(tmp_path))
+        self.copy = Copy(Files(tmp_path, between), source, self.target, self.lost.append)
+
+    def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            asyncio.run(self.copy.update())
+
+    def settle(self) -> None:
+        """Look until nothing is new; a quiet file is listed at each fourth look."""
+        self.look(40)
+
+
+def line(number: int) -> bytes:
+    return b"2026-11-28T10:00:00.%09dZ stdout F line %d\n" % (number, number)
+
+
+def test_what_was_there_and_what_is_added_is_copied(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pod.write(line(0))
+    site.pod.compress(site.pod.rotate())
+    site.pod.write(line(1))
+    site.look(2)
+    site.pod.write(line(2))
+    site.look()
+    assert copied(site.target) == site.pod.written
+    assert {path.name for path in site.target.iterdir()} == {"0.log.20261128-000001.gz", "0.log"}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["raw", "compressed"])
+def test_a_rotated_file_is_read_to_its_end_and_has_its_stamped_name(tmp_path: Path, packed: bool) -> None:
+    site = Site(tmp_path)
+    site.pod.write(line(0) * 20)
+    site.look(2)
+    site.pod.write(line(1))
+    old = site.pod.rotate()
+    if packed:
+        site.pod.compress(old)
+    site.pod.write(line(2) * 40)
+    site.settle()
+    assert copied(site.target) == site.pod.written
+    assert {path.name for path in site.target.iterdir()} == {"0.log.20261128-000001", "0.log"}
+    assert not site.lost
+
+
+def test_a_file_that_was_removed_with_unread_bytes_is_lost_and_said(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pod.write(line(0))
+    site.look(2)
+    site.pod.write(line(1))
+    site.pod.rotate().unlink()
+    site.pod.write(line(2))
+    site.settle()
+    assert copied(site.target) == line(0) + line(2)
+    (lost,) = site.lost
+    assert Path(lost).read_bytes() == line(0)
+
+
+def test_a_next_attempt_follows_the_last_byte_of_the_one_before(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pod.write(line(0))
+    site.look(2)
+    site.pod.write(line(1))
+    site.pod.restart()
+    site.pod.write(line(2))
+    site.settle()
+    assert copied(site.target) == site.pod.written
+    assert (site.target / "0.log").read_bytes() == line(0) + line(1)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_byte_is_lost_or_repeated_whatever_happens_between_two_answers(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(copy, "PIECE", 3 * copy.OVERLAP)
+    number, rotated, quiet = 0, list[Path](), False
+
+    def act() -> None:
+        nonlocal number
+        if quiet:
+            return
+        what = chance.random()
+        if what < 0.6:
+            for _ in range(chance.randrange(1, 30)):
+                site.pod.write(line(number))
+                number += 1
+        elif what < 0.75 and site.pod.current.exists() and site.pod.current.stat().st_size:
+            rotated.append(site.pod.rotate())
+        elif what < 0.85 and len(rotated) > 1 and rotated[-2].exists():
+            site.pod.compress(rotated[-2])
+        elif what < 0.9:
+            site.pod.restart()
+
+    site = Site(tmp_path, act)
+    site.pod.write(line(0))
+    number = 1
+    for _ in range(60):
+        site.look()
+        assert site.pod.written.startswith(copied(site.target)), "a prefix at each moment"
+    quiet = True
+    site.settle()
+    assert copied(site.target) == site.pod.written
+    assert not site.lost
