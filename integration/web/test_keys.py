@@ -13,7 +13,8 @@ from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
-PAGES = ("/", "/run/run-1", BERLIN, "/run/run-1/kyoto/colours.log", "/run/run-1?merged=time")
+SIDE = "/run/run-1?side=berlin/train.log&side=kyoto/rank-1.log"
+PAGES = ("/", "/run/run-1", BERLIN, "/run/run-1/kyoto/colours.log", "/run/run-1?merged=time", SIDE)
 
 
 def test_lines_are_gone_through_and_marked_and_a_screen_reader_is_told(tab: Tab) -> None:
@@ -144,6 +145,15 @@ def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web]) -> None:
                 page.locator("run-machines").get_by_text("Machines").click()
                 expect(page.locator("run-machines table").first).to_be_visible()
                 page.get_by_text("Legend").click()
+                for site in ("berlin", "kyoto"):
+                    page.get_by_label(f"Choose {site}", exact=True).check()
+                expect(page.get_by_role("link", name="Side by side")).to_be_visible()
+            if path == SIDE:
+                expect(page.locator("log-list .row", has_text="of rank 1").first).to_be_visible()
+                page.keyboard.press("/")
+                page.keyboard.type("00")
+                page.keyboard.press("Enter")
+                expect(page.locator(".hits a").first).to_be_visible()
             judged(page, path)
         page = tab.show(BERLIN)
         for key in ("?", ":", "c"):
