@@ -26,12 +26,19 @@ class Tally:
         self.hits = 0
         self._matches, self._text, self._ignore = matches, text, ignore
         self._begin, self._part = 0, b""  # the incomplete line at the end, or all bytes that were left
+        self._within = False  # the next bytes are in a line whose beginning was left to the caller
 
     def left(self, offset: int, data: bytes) -> list[tuple[int, bytes]]:
-        """Take *data*, at *offset*. Returns the bytes to draw, with their offsets."""
+        """Take *data*, at *offset*. Returns the bytes to draw, with their offsets. No more than a piece and the LONG
+        bytes before it are kept, however long a line is.
+        """
         drawn = []
         if offset != self._begin + len(self._part):  # the receiver left out lines
-            drawn, self._begin, self._part = [self.close()], offset, b""
+            drawn, self._begin, self._part, self._within = [self.close()], offset, b"", False
+        if self._within:
+            end = data.find(b"\n") + 1
+            drawn.append((offset, data[: end or len(data)]))
+            self._begin, data, self._within = offset + len(drawn[-1][1]), data[end:] if end else b"", not end
         block = self._part + data
         end = block.rfind(b"\n") + 1
         begin, self._begin, self._part = self._begin, self._begin + end, block[end:]
@@ -39,6 +46,9 @@ class Tally:
         if found is None:
             drawn.append((begin, block[:end]))
         self.hits += found or 0
+        if len(self._part) > LONG:
+            drawn.append(self.close())
+            self._begin, self._part, self._within = self._begin + len(self._part), b"", True
         return [(at, part) for at, part in drawn if part]
 
     def close(self) -> tuple[int, bytes]:

@@ -10,6 +10,7 @@ from flarelog.lines.line import Note
 from flarelog.lines.sgr import plain
 from flarelog.model import StreamId
 from flarelog.viewers.flow import Flow, View
+from flarelog.viewers.web import counting
 from flarelog.viewers.web.counting import LONG, Tally, counted
 from flarelog.viewers.web.search import Query
 from tests.often import often
@@ -41,8 +42,10 @@ def drawn(data: bytes, query: Query, offset: int = 0) -> int:
 
 
 @pytest.mark.parametrize("seed", range(often(40, 1000)))
-def test_lines_are_counted_as_they_are_drawn(seed: int) -> None:
+def test_lines_are_counted_as_they_are_drawn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
+    long = chance.choice((20, LONG))
+    monkeypatch.setattr(counting, "LONG", long)
     calm = PARTS[: chance.choice((8, 14, 16, len(PARTS)))]
     lines = ["".join(chance.choices(calm, k=chance.randrange(12))) for _ in range(60)]
     data = "\n".join(lines).encode() + chance.choice((b"", b"\n", chance.choice(BROKEN)))
@@ -53,7 +56,7 @@ def test_lines_are_counted_as_they_are_drawn(seed: int) -> None:
     whole = data[: data.rfind(b"\n") + 1]
     found = counted(whole, query.matches, query.text, ignore=query.ignore)
     assert found is None or found == drawn(whole, query)
-    if len(calm) <= 14:
+    if len(calm) <= 14 and long == LONG:
         assert found is not None
     tally, at, left = Tally(query.matches, query.text, ignore=query.ignore), 0, list[tuple[int, bytes]]()
     while at < len(data):
@@ -90,3 +93,18 @@ def test_bytes_after_a_hole_are_counted_from_there() -> None:
     assert tally.left(0, b"loss\nthe rest lo") == []
     assert tally.left(900, b"loss\nlo") == [(5, b"the rest lo")]
     assert (tally.hits, tally.close()) == (2, (905, b"lo"))
+
+
+def test_a_long_line_is_drawn_as_it_comes_and_what_follows_it_is_counted() -> None:
+    tally = Tally(lambda text: "loss" in text, "loss", ignore=False)
+    long = b"a loss of " * (LONG // 2) + b"x\n"
+    data = b"loss\n" + long + b"loss\nthe loss"
+    drawn = list[tuple[int, bytes]]()
+    for at in range(0, len(data), 4000):
+        drawn += tally.left(at, data[at : at + 4000])
+        come, given = min(len(data), at + 4000), drawn[-1][0] + len(drawn[-1][1]) if drawn else 0
+        assert given == len(b"loss\n" + long) or come - given <= LONG + 4000  # all bytes of a log are not kept
+    assert drawn[0][0] == len(b"loss\n")
+    assert b"".join(part for _, part in drawn) == long
+    assert tally.hits == 2
+    assert tally.close() == (len(data) - len(b"the loss"), b"the loss")
