@@ -115,13 +115,26 @@ test("hits beyond 10,000 are counted, and fetched when a step needs them", async
   const self = page();
   await self.ask();
   assert.deepEqual([self.said, self.search.state], ["Hit 1 of 25,000", "partly"]);
-  assert.equal(asked.filter(({ counts }) => counts).length, 1);
+  assert.deepEqual(asked.filter(({ counts }) => counts).map(({ streams }) => streams[0].from), [100_000]); // no byte is read twice
   self.search.presses = 10_004; // together with the next one
   await self.press(1);
   assert.deepEqual([self.shown.at(-1), self.said], ["a 100050", "Hit 10,006 of 25,000"]);
   self.search.presses = -10_005;
   await self.press(-1);
   assert.deepEqual([self.shown.at(-1), self.said], ["a 249990", "One of 25,000 hits"]);
+});
+
+test("from the middle of a log, what was not searched is counted", async () => {
+  const { asked } = server({ a: every(25_000) });
+  const self = page();
+  self.search.place = { of: A, at: 200_000, on: true };
+  await self.ask();
+  assert.deepEqual([self.shown, self.said], [["a 200000"], "One of 25,000 hits"]);
+  assert.deepEqual(asked.filter(({ counts }) => counts).map(({ streams, to }) => [streams[0].from, to]), [[100_000, 200_000]]);
+  const other = page();
+  other.search.place = { of: A, at: 100_000, on: true };
+  await other.ask();
+  assert.deepEqual([other.shown, other.said], [["a 100000"], "One of 25,000 hits"]); // two parts of it were not searched
 });
 
 test("hits are found and counted in the range of the page alone", async () => {
@@ -142,7 +155,7 @@ test("hits that only the browser can find keep their +", async () => {
 test("a server that does not count leaves the +", async () => {
   const it = server({ a: every(25_000) });
   const self = page();
-  it.fails[10] = { error: "no" };
+  it.fails[1] = { error: "no" };
   await self.ask();
   assert.deepEqual([self.said, self.search.state], ["Hit 1 of 10,000+", "partly"]);
 });

@@ -15,7 +15,8 @@ from flarelog.viewers.late import time_of
 from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.windows import Windows
 
-PIECE, FAR = 64 << 10, 1 << 20  # bytes before a place that are searched for a line with a time: at first, at most
+FIRST, PIECE, FAR = 4 << 10, 64 << 10, 1 << 20  # bytes before a place that are searched for a line with a time: at
+# first, usually at most, at most
 NEAR = 4 * PIECE  # bytes between the arrival of a time and its lines, in a log that was read as it was written
 SIDE_BY_SIDE = 8  # logs
 _MILLISECOND = 1_000_000
@@ -92,7 +93,7 @@ class When:
 
     async def told(self, end: int, most: int = PIECE) -> int | None:
         """The last time in the lines that end before *end*; None where the last *most* bytes of them tell none."""
-        size = PIECE
+        size = FIRST
         while True:
             begin, lines = await self._lines(max(self._info.first, end - size), end)
             told = await asyncio.to_thread(self._last, begin, lines)

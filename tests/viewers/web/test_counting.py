@@ -22,6 +22,7 @@ PARTS = (
         "\x1b[31mlo\x1b[0mss",
         "\x1b[1;31m",
         "\x1b[A",
+        "\x1b[31M",
         "\x1b[2K",
         "\b",
         "\u212aoss",

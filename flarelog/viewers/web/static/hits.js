@@ -62,6 +62,12 @@ export class Part {
     return from < Infinity ? [from, this.spans.find(([begin]) => begin > from)?.[0] ?? Infinity] : null;
   }
 
+  /** The least stretch with all bytes that were not searched. @returns {[number, number]} */
+  get unsearched() {
+    const [begin, end] = this.spans.at(-1) ?? [0, 0];
+    return [this.gap(0)?.[0] ?? 0, end === Infinity ? begin : Infinity];
+  }
+
   get whole() {
     return this.why !== null || !this.gap(0);
   }

@@ -208,10 +208,12 @@ export class Search {
       const others = parts.filter((part) => !alone.includes(part));
       const all = [...alone.map((part) => [part]), ...Array.from({ length: Math.ceil(others.length / TOGETHER) }, (_, at) => others.slice(at * TOGETHER, (at + 1) * TOGETHER))];
       for (const some of all) {
-        const streams = some.map(({ site, log, limits: [from] }) => ({ site, log, from }));
-        const [, to] = some[0].limits;
-        const { again } = await this.answer({ streams, counts: true, ...(to < Infinity && { to }) }, (said, named) => {
-          if (said.counted) named[said.counted[0]].total = said.counted[1];
+        const streams = some.map(({ site, log, unsearched: [from] }) => ({ site, log, from }));
+        const to = some.length > 1 ? Infinity : some[0].unsearched[1];
+        const { again } = await this.answer({ streams, counts: true, ...(to < Infinity && { to }) }, ({ counted: [k, number] = [] }, named) => {
+          if (k === undefined) return;
+          const [from] = named[k].unsearched;
+          named[k].total = number + named[k].hits.filter(({ offset }) => offset < from || offset >= to).length;
         });
         if (again) throw new Refused(0, again);
       }
@@ -231,7 +233,7 @@ export class Search {
     let begun = from ?? 0;
     let rest = new Map();
     const { named, again, done } = await this.answer(
-      { streams, others: !parts && known.length > 0, last, within, ...(to < Infinity && { to }), ...(parts?.length !== 1 && { limit: MORE }) },
+      { streams, others: !parts && known.length > 0, last, within, ...(to < Infinity && { to }), ...(!last && { limit: parts?.length === 1 ? MANY : MORE }) },
       async (said, named) => {
         if (said.streams && !parts) hits.listed = true;
         if (said.hits && last) begun = said.hits[0][1];
