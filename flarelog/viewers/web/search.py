@@ -26,14 +26,16 @@ from flarelog.lines.zones import Stamps
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.sieve import FEW, MAX_TEXT, Sieve, sieve
+from flarelog.render.sieving import Sieving
 from flarelog.values import frozen
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import Flow, View
-from flarelog.viewers.origin import Origin
+from flarelog.viewers.origin import Found, Origin, gathered
 from flarelog.viewers.web.asking import named
 from flarelog.viewers.web.counting import Tally
 from flarelog.viewers.web.hub import Slices
 from flarelog.viewers.web.when import When
+from flarelog.viewers.web.windows import HEAD
 
 LIMIT = 1000  # the default number of hits
 MOST = 10_000
@@ -146,7 +148,7 @@ class _Times:
 
     def __init__(self, when: When, stamps: Stamps, ahead: int) -> None:
         self._when, self._stamps, self._ahead = when, stamps, ahead
-        self._left, self._end = ASKED, -1  # reads, and the end of the last hit
+        self._left, self._end = ASKED, -NEAR  # reads, and the end of the last hit
         self._last: int | None = None
         self.head = 0  # the offset of the last hit with a time of its own: no traceback goes on there
 
@@ -159,6 +161,16 @@ class _Times:
             time = await self._when.told(line.offset)
         self._last, self._end = time if time is not None else self._last, line.end
         return None if self._last is None else (self._last - self._ahead) // _MILLISECOND
+
+
+async def _sieved(start: int, data: bytes, keep: Sieve | None) -> AsyncGenerator[Found, None]:
+    """*data*, at *start* of a small log, as the receiver would sieve it: another request would take longer."""
+    if keep is None:
+        yield start, data
+        return
+    sieving = Sieving(keep, start)
+    for piece in [*sieving.feed(start, data), *sieving.close()]:
+        yield piece
 
 
 class Search:
@@ -233,7 +245,9 @@ class Search:
                 await self._queue.put(json.dumps({"error": str(error), "k": k, "again": again}) + "\n")
 
     async def _look(self, k: int, info: StreamInfo) -> None:
-        flat = await self._plain(self._origin, info)
+        end = info.committed if self._stop is None else min(self._stop, info.committed)
+        head = await gathered(self._origin, info.stream, 0, end) if end <= HEAD else None
+        flat = await self._plain(self._origin, info, head)
         # A sieve works line by line: where many lines match, counting in all bytes takes a tenth of that.
         keep = self._query.keep if flat and not (self._counts and self._query.text is not None) else None
         view, start = View(Choice(level=self._query.level), Renderer, notes=False), self._rest[k]
@@ -243,13 +257,15 @@ class Search:
         tally = (
             Tally(self._query.matches, self._query.text, ignore=self._query.ignore) if self._counts and flat else None
         )
-        end = info.committed if self._stop is None else min(self._stop, info.committed)
         if end <= start:
             del self._rest[k]
             if self._counts:
                 await self._queue.put(f'{{"counted":[{k},0]}}\n')
             return
-        found = self._origin.find(info.stream, start, 0, follow=False, sieve=keep, stop=end)
+        if head is None:
+            found = self._origin.find(info.stream, start, 0, follow=False, sieve=keep, stop=end)
+        else:
+            found = _sieved(start, head[start:], keep)
         await self._queue.put(f'{{"progress":[{k},0,{end - start}]}}\n')
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:

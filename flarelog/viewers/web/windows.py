@@ -209,11 +209,14 @@ class Windows:
                     return low + max(0, at), at >= 0
         return position, False
 
-    async def plain(self, origin: Origin, info: StreamInfo) -> bool | None:
-        """Whether the log's first lines tell that no container runtime wrote it; None while they are too few."""
+    async def plain(self, origin: Origin, info: StreamInfo, head: bytes | None = None) -> bool | None:
+        """Whether the log's first lines tell that no container runtime wrote it; None while they are too few. *head*:
+        its first bytes, if the caller has read them.
+        """
         known = self._plain.get(info.identity)
         if known is None and info.committed:
-            head = await gathered(origin, info.stream, 0, min(info.committed, HEAD))
+            if head is None:
+                head = await gathered(origin, info.stream, 0, min(info.committed, HEAD))
             renderer = Renderer()
             if may_be_records(head):
                 renderer.feed(head)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.lines.levels import Level
-from flarelog.model import StreamId
+from flarelog.model import Buffer, StreamId
 from flarelog.stores.local.store import LocalStore
-from flarelog.viewers.origin import StoreOrigin
+from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.web.search import LONGEST, Latest, Query, Search
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.windows import Windows
@@ -114,6 +115,18 @@ LOGS = {
 }
 
 
+class Reads(StoreOrigin):
+    """Counts the requests for bytes, and the bytes."""
+
+    requests = read = 0
+
+    async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+        Reads.requests += 1
+        async for number, what in super().find(*args, **how):
+            Reads.read += len(what) if isinstance(what, Buffer) else 0
+            yield number, what
+
+
 async def asked_for(directory: Path, question: Query, **how: Any) -> list[dict[str, Any]]:
     """The answer about LOGS. *how*: more of ``Search``'s options; *starts* by site."""
     async with LocalStore(directory, "memory") as store:
@@ -121,7 +134,8 @@ async def asked_for(directory: Path, question: Query, **how: Any) -> list[dict[s
             appender = await store.appender(StreamId("run-1", site, "log.txt"), b"producer")
             await appender.append(0, text.encode())
             await appender.close()
-    async with StoreOrigin(directory) as origin:
+    Reads.requests = Reads.read = 0
+    async with Reads(directory) as origin:
         infos = await origin.streams("run-1")
         how["starts"] = {StreamId("run-1", site, "log.txt"): at for site, at in how.get("starts", {}).items()}
         search = Search(origin, infos, question, plain_of=Windows().plain, stamps=stamps_here(), **how)
@@ -139,6 +153,20 @@ def test_all_hits_are_counted_whatever_the_limit(tmp_path: Path) -> None:
     counted = dict(one["counted"] for one in said if "counted" in one)
     assert counted == {k: LOGS[one["site"]].count("hit") for k, one in enumerate(said[0]["streams"])}
     assert not any("hits" in one or "rest" in one or one.get("capped") for one in said)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_small_log_is_searched_by_one_request(tmp_path: Path, counts: bool) -> None:
+    said = asyncio.run(asked_for(tmp_path, query("other"), counts=counts))
+    assert [one["hits"][0][1] for one in said if "hits" in one] == ([] if counts else [len(f"{DAY}01 hit 1\nhit 2\n")])
+    assert (Reads.requests, Reads.read) == (len(LOGS), sum(map(len, LOGS.values())))
+
+
+def test_the_time_of_a_hit_without_one_is_read_in_the_lines_above_it(tmp_path: Path) -> None:
+    said = asyncio.run(asked_for(tmp_path, query("hit 2")))
+    ((*_, key),) = [hit for one in said for hit in one.get("hits", ())]
+    assert key // 1000 % 60 == 1
+    assert Reads.read - sum(map(len, LOGS.values())) == LOGS["a"].index("hit 2")
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 7, 8])

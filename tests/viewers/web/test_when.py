@@ -114,6 +114,22 @@ def test_a_time_is_at_the_first_line_that_tells_it_whenever_it_came(tmp_path: Pa
     assert {case: offset for case, (offset, _) in found.items()} == {case: places[case[0]] for case in asked}
 
 
+@pytest.mark.parametrize(("between", "most"), [(b"", 4 << 10), (STEP * 1000, (4 + 16 + 64) << 10)])
+def test_a_line_above_a_place_is_read_in_few_bytes_first(tmp_path: Path, between: bytes, most: int) -> None:
+    async def play() -> tuple[int | None, int]:
+        data = lines(2000, between)
+        async with LocalStore(tmp_path, "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            await appender.append(0, data)
+            await appender.close()
+        async with Counted(str(tmp_path)) as origin:
+            info = await info_of(origin, STREAM)
+            told = await When(origin, info, stamps, plain=True).told(data.index(line(1999)))
+            return told, origin.read
+
+    assert asyncio.run(play()) == (BEGIN + 1998 * SECOND, most)
+
+
 def test_a_time_behind_a_long_key_of_json_is_gone_to(tmp_path: Path) -> None:
     record = '{"__CURSOR":"%s","__REALTIME_TIMESTAMP":"%d","MESSAGE":"x"}\n'
     log = [(record % ("s" * 500, BEGIN // 1000 + n * 1_000_000)).encode() for n in range(1000)]
