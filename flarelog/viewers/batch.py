@@ -53,8 +53,7 @@ class Batch:
             raise await absent(self._reading.origin, self._reading.selection)
         if all(info.sealed and self._reading.beyond(info) for info in infos):
             raise NotFound("; ".join(self._reading.beyond(info) for info in infos))
-        for info in infos:
-            self._reading.add(info, over=True)
+        await self._reading.add_all(infos)
         self._ranks.learn(infos, over=all(info.sealed for info in infos))
         self._display.known(self._reading.streams)
         if self._by_times:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from flarelog.render.past import Past
 
 HEAD = 64 << 10  # bytes that are read first, to tell whether lines may be left out
+TURN = 100  # streams that are begun until other tasks have a turn
 SLICE = 64 << 10  # bytes of one stream that are shown before the display is drained
 WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beyond the usual cost of a log
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
@@ -236,6 +237,13 @@ class Reading:
         if not anew and (sentence := self.beyond(info)):
             self.say(sentence)
         return found
+
+    async def add_all(self, infos: Iterable[StreamInfo]) -> None:
+        """``add`` each of *infos*, of which only the bytes that are there will be shown; other tasks have turns."""
+        for number, info in enumerate(infos, 1):
+            self.add(info, over=True)
+            if number % TURN == 0:
+                await asyncio.sleep(0)
 
     def beyond(self, info: StreamInfo) -> str:
         """The sentence that the wanted start is past the end of the stream; empty where it is not."""

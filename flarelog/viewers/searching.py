@@ -163,8 +163,7 @@ async def found_in(
         await searched(reading, search, new)
         found = search.findings(reading.infos, reading.ahead, now)
         return Told(found, search.more, frozenset(reading.streams)), search
-    for info in infos:
-        reading.add(info, over=True)
+    await reading.add_all(infos)
     starts = {(info.stream.site, info.stream.log): 0 for info in rest}
     part = Reading(
         reading.origin,
