@@ -20,11 +20,14 @@ from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.cli.tuning import give_memory_back
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
+from flarelog.locks import take
 from flarelog.names import receiver_address
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.sessions import KEY_SIZE, new_key, signed
+
+YOUNG = 60.0  # seconds
 
 EXAMPLES = """\b
 Examples:
@@ -154,21 +157,36 @@ def _place(options: WebOptions) -> Path:
 
 @contextlib.contextmanager
 def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
-    """Keep the file of *key*, readable for this user alone, inside the block."""
+    """Keep the file of *key*, readable for this user alone, inside the block. Its lock shows that the page runs: keys
+    without one, of pages that were killed, are removed.
+    """
     path = None
-    try:
-        path = _place(options)
-        make_directory(path.parent)
-        replace_file(path, key.hex().encode(), 0o600)
-    except (OSError, NotFound) as error:
-        why = f"{path} cannot be written: {error.strerror}" if isinstance(error, OSError) else error
-        say(f"flarelog: flarelog web login will not work: {why}")
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as held:
+        try:
+            path = _place(options)
+            make_directory(path.parent)
+            replace_file(path, key.hex().encode(), 0o600)
+            take(held.enter_context(open(path, "r+b")).fileno())
+            _remove_dead(path)
+        except (OSError, NotFound) as error:
+            why = f"{path} cannot be written: {error.strerror}" if isinstance(error, OSError) else error
+            say(f"flarelog: flarelog web login will not work: {why}")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                if path is not None and path.read_bytes() == key.hex().encode():
+                    path.unlink()
+
+
+def _remove_dead(own: Path) -> None:
+    """Remove the keys beside *own* whose pages have ended; a page takes the lock of its key within YOUNG seconds."""
+    for path in own.parent.glob("web-*.key"):
         with contextlib.suppress(OSError):
-            if path is not None and path.read_bytes() == key.hex().encode():
-                path.unlink()
+            if path != own and time.time() - path.stat().st_mtime > YOUNG:
+                with open(path, "r+b") as file:
+                    if take(file.fileno()) and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                        path.unlink()
 
 
 def _key(options: WebOptions) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from flarelog.cli.web import _kept, _key
 from flarelog.errors import NotFound
 from flarelog.viewers.web.options import WebOptions
-from flarelog.viewers.web.sessions import new_key
+from flarelog.viewers.web.sessions import KEY_SIZE, new_key
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +37,21 @@ def test_a_directory_that_a_variable_names_will_do(tmp_path: Path, monkeypatch: 
         assert _key(WebOptions()) == key
     with pytest.raises(NotFound, match="no page of this user runs"):
         _key(WebOptions())
+
+
+def test_the_keys_of_pages_that_were_killed_are_removed_when_another_one_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    keys = tmp_path / "flarelog"
+    with _kept(WebOptions(listen="127.0.0.1:4781"), b"k" * KEY_SIZE):
+        for port in range(5000, 5020):
+            (keys / f"web-{port}.key").write_text("killed")
+        (keys / "web-token.txt").write_text("of somebody else")
+        for path in keys.iterdir():
+            os.utime(path, (0, 0))
+        (keys / "web-5020.key").write_text("it starts")
+        with _kept(WebOptions(listen="127.0.0.1:4782"), b"l" * KEY_SIZE):
+            named = {"web-4781.key", "web-4782.key", "web-5020.key", "web-token.txt"}
+            assert {path.name for path in keys.iterdir()} == named
+            assert _key(WebOptions(listen="127.0.0.1:4781")) == b"k" * KEY_SIZE
