@@ -38,6 +38,17 @@ class FoundMark:
     is_cause: bool  # it may be a cause
 
     @property
+    def words(self) -> str:
+        """``first cause: disk.full +2``."""
+        more = f" +{self.more:,}" if self.more else ""
+        return f"{'first cause: ' if self.is_first else ''}{self.kind}{more}"
+
+    @property
+    def shape(self) -> str:
+        """The standing whose shape and colour it has."""
+        return "failed" if self.is_cause else "incomplete"
+
+    @property
     def place(self) -> int:
         """As of ``place_of``: the first cause stands above all, others below the sites whose command failed."""
         return _FIRST if self.is_first else _CAUSE if self.is_cause else _OTHER

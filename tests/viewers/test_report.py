@@ -295,6 +295,14 @@ def test_a_text_of_others_is_text_in_markdown(said: str) -> None:
     assert {line.count(" | ") for line in outside.splitlines() if line.startswith("| paused")} <= {9}
 
 
+def test_the_row_of_a_site_has_the_mark_of_its_finding_in_markdown_as_on_the_page() -> None:
+    found = finding()
+    made = report(SiteFacts("kyoto", 1, 1), first=First(STREAM, 5, (), found), findings=(found, finding(time=5)))
+    (row,) = [line for line in markdown(made).splitlines() if line.startswith("| kyoto")]
+    assert "\u2297 first cause\\: cuda\\.oom \\+1" in row
+    assert "first cause: cuda.oom +1" in page(made)
+
+
 def test_what_is_hostile_is_legible_and_can_be_read_back() -> None:
     assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
     assert tag("p", tag("b", "<"), "\x1b", class_='a"b') == '<p class="a&quot;b"><b>&lt;</b>\\x1b</p>'

@@ -12,6 +12,7 @@ from flarelog.names import shown
 from flarelog.records import moment
 from flarelog.text import legible, several
 from flarelog.version import __version__
+from flarelog.viewers.marks import FoundMark
 from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
 from flarelog.viewers.report.page import (
     LARGE,
@@ -41,6 +42,7 @@ ICONS = {  # characters like the shapes of the page
     Stands.QUIET: "◐",
     Stands.COMPLETE: "✓",
 }  # of others ●
+MARKS = {"failed": ICONS[Stands.FAILED], "incomplete": ICONS[Stands.GAP]}  # of findings, by their shapes
 
 
 def plain(value: object, most: int = 300) -> str:
@@ -80,10 +82,11 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
         ]  # fmt: skip
         yield from _table(("Round", "Began (UTC)", "Took", "Slowest site"), rows)
     yield "## Sites\n"
+    marks = report.marks()
     yield from _table(
         ("Site", "Standing", "Bytes", "Lines", "Logs", "Generations", "Gaps", "Digests agreed", "Ranks", "Last line"),
         [
-            (plain(one.site), f"{ICONS.get(one.stands, '●')} {one.stands} {plain(words(report, one))}".strip(),
+            (plain(one.site), _standing(report, one, marks.get(one.site)),
              f"{one.bytes:,}",
              "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.generations), str(one.gaps),
              f"{one.agreed} of {one.logs}", ranks_said(one.ranks),
@@ -108,6 +111,12 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
     for sentence in (*left_out(report, room), *report.notes):
         yield f"{plain(f'{sentence[:1].upper()}{sentence[1:]}', 1000)}.\n"
     yield f"Made by {code(f'flarelog report {report.run}')}, flarelog {__version__}."
+
+
+def _standing(report: Report, one: SiteFacts, mark: FoundMark | None) -> str:
+    """The standing of a site, and the mark of its finding."""
+    said = f"{ICONS.get(one.stands, '●')} {one.stands} {plain(words(report, one))}".strip()
+    return f"{said} {MARKS[mark.shape]} {plain(mark.words)}" if mark is not None else said
 
 
 def _last(one: SiteFacts) -> str:

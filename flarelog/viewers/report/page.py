@@ -352,10 +352,7 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
 
 
 def _marked(mark: FoundMark) -> Safe:
-    shape = "failed" if mark.is_cause else "incomplete"
-    more = f" +{mark.more:,}" if mark.more else ""
-    said = f" {'first cause: ' if mark.is_first else ''}{mark.kind}{more}"
-    return tag("a", drawing.icon(shape), said, href="#findings", class_=f"tag t-{kind_of(shape)}")
+    return tag("a", drawing.icon(mark.shape), f" {mark.words}", href="#findings", class_=f"tag t-{kind_of(mark.shape)}")
 
 
 def machines(report: Report, room: Room) -> list[tuple[str, ...]]:
