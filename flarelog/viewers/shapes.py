@@ -46,6 +46,8 @@ SIGNS = {"receipt": "complete", "closed": "no receipt"}
 
 LEGEND = {
     "sending": "bytes came, the higher the more",
+    "warning": "with warnings among their lines",
+    "error": "with errors, and a dash above",
     "quiet": "quiet: nothing came",
     "silent": "silent: no heartbeat",
     "lost link": "lost link",

@@ -19,6 +19,7 @@ const BELOW = 4; // pixels
 const DRAGGED = 4; // pixels of a stretch: a press that moves less is for a time
 const STEP = 8; // pixels of a step by an arrow key
 const INKS = { good: "--good", warn: "--warn", bad: "--bad", calm: "--soft" }; // of marks
+const BARS = { sending: "--lane-sending", warning: "--warn", error: "--bad" };
 const MARK = 12; // pixels
 const DAY = 86_400_000; // ms
 const STATES = ["quiet", "silent", "lost link", "paused"]; // of stretches
@@ -205,11 +206,12 @@ export class Lanes extends Drawn {
     const ink = (name) => (this.inks[name] ??= this.ink(name));
     pen.setTransform(2, 0, 0, 2, 0, 0);
     pen.clearRect(0, 0, 28, LANE);
-    pen.fillStyle = ink(what === "round" ? "--line" : "--lane-sending");
+    pen.fillStyle = ink(BARS[what] ?? "--line");
     if (what === "round") pen.fillRect(14, 0, 1, LANE);
-    else if (what === "sending") for (const at of [0, 1, 2, 3, 4]) pen.fillRect(2 + 5 * at, LANE - 5 - 2 * at, 4.75, 2 + 2 * at);
+    else if (BARS[what]) for (const at of [0, 1, 2, 3, 4]) pen.fillRect(2 + 5 * at, LANE - 5 - 2 * at, 4.75, 2 + 2 * at);
     else if (STATES.includes(what)) this.stretch(pen, ink, what, 0, 0, 28);
     else this.mark(pen, ink, what, 14, LANE / 2);
+    if (what === "error") pen.fillRect(1, 0, 27, 2);
   }
 
   /** Lines over a stretch, another pattern for each state: a colour alone would not tell them apart. */

@@ -103,6 +103,7 @@ export class RunsPage extends HTMLElement {
     this.rows = new Map();
     this.seen = new Set(); // the runs that were on the screen: of these alone it is said that they were removed
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+    this.astray = h("p", { class: "trouble", role: "alert", hidden: true }); // in the place of the list, so that nothing moves
     this.sum = h("p", { class: "sum", role: "status" });
     this.filter = h("input", { type: "search", "aria-label": "Show runs that contain", placeholder: "Run, job or error", value: this.wanted.get("find"), on: { input: () => this.want({ find: this.filter.value }) } });
     this.only = h("select", { "aria-label": "Standing", on: { change: () => this.want({ only: this.only.value }) } }, ...Object.entries(STANDINGS).map(([value, name]) => h("option", { value, selected: value === this.wanted.get("only") }, name)));
@@ -116,7 +117,7 @@ export class RunsPage extends HTMLElement {
       h("div", { class: "tools" }, this.filter, this.only, h("span", { class: "spring" }), this.pages[0]),
       h("div", { class: "table runs", role: "table", "aria-label": "Runs" },
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...this.heads)), this.body),
-      this.empty, h("div", { class: "tools" }, this.pages[1]),
+      this.astray, this.empty, h("div", { class: "tools" }, this.pages[1]),
     );
     this.stop = again(() => this.look(), RUNS_EVERY, (who) => this.late(who));
   }
@@ -165,7 +166,7 @@ export class RunsPage extends HTMLElement {
       this.record = record;
       clearTimeout(this.soon);
       if (record.looking) this.soon = setTimeout(() => this.look(), SOON);
-      trouble(this.trouble, null);
+      this.trouble.hidden = this.astray.hidden = true;
       this.draw(false);
     } catch (error) {
       if (this.left(wanted)) return;
@@ -175,7 +176,7 @@ export class RunsPage extends HTMLElement {
         arrange(this.body, []);
       }
       this.draw(true);
-      trouble(this.trouble, error, "/", "All runs");
+      trouble(error.status === 400 ? this.astray : this.trouble, error, "/", "All runs");
     }
   }
 
