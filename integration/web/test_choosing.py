@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -100,7 +101,18 @@ def test_two_ranks_are_chosen_on_the_page_of_a_run_and_stand_side_by_side_at_one
         expect(chosen).to_contain_text("1 log chosen: choose another one to compare")
         page.get_by_role("checkbox", name="Choose berlin/rank-1.log").check()
         expect(page.get_by_role("checkbox", name="Choose berlin", exact=True)).to_be_checked()
+        shown = page.get_by_label("Show sites and logs that contain")
+        shown.fill("berlin")
+        page.get_by_label("Standing").select_option("Not ended")
+        page.get_by_label("Standing").select_option("In trouble")
+        page.reload()  # a colleague's address
+        expect(page.get_by_label("Standing")).to_have_value("bad")
+        expect(shown).to_have_value("berlin")
+        expect(chosen).to_contain_text("2 logs chosen")
+        page.get_by_label("Standing").select_option("All sites")
+        expect(page.get_by_role("checkbox", name="Choose berlin", exact=True)).to_be_checked()
         chosen.get_by_role("link", name="Side by side").click()
+        expect(page).not_to_have_url(re.compile("chosen|sites="))
         lists = page.locator("log-list")
         expect(lists).to_have_count(2)
         expect(lists.nth(0).locator(".row", has_text="r0 3599")).to_be_in_viewport()
@@ -125,6 +137,17 @@ def test_two_ranks_are_chosen_on_the_page_of_a_run_and_stand_side_by_side_at_one
         while {top(page, 0) // 2, top(page, 1) // 2} != {before // 2}:
             assert time.monotonic() < deadline, (before, top(page, 0), top(page, 1))
             page.wait_for_timeout(20)
+        tab.is_clean()
+
+
+def test_logs_that_an_address_names_and_the_run_does_not_have_are_not_chosen(browser: Browser, timed_logs: Web) -> None:
+    with tab_of(browser, timed_logs) as tab:
+        chosen = tab.page.get_by_role("region", name="Chosen logs")
+        for named, expected in {"berlin/rank-0.log gone/log.txt": "1 log chosen", "gone/log.txt": None}.items():
+            tab.open("/")
+            page = tab.open(f"/run/run-1#chosen={quote(named)}")
+            expect(page.locator(".sites .body .line")).to_have_count(2)
+            expect(chosen).to_contain_text(expected) if expected else expect(chosen).to_be_hidden()
         tab.is_clean()
 
 

@@ -281,6 +281,19 @@ def test_a_search_from_the_page_of_a_run_lists_its_hits_by_time(browser: Browser
         tab.is_clean()
 
 
+def test_on_a_phone_the_hits_of_a_run_come_into_view(browser: Browser, place: Place) -> None:
+    errors = b"".join(b"2026-11-20 08:00:%02d ERROR lost the server\n" % n for n in range(10))
+    logs = {f"site-{n}/app.log": numbered(20) + errors for n in range(12)}
+    size = {"width": 390, "height": 780}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address), viewport=size) as tab:
+        page = tab.open("/run/run-1")
+        expect(page.locator(".sites .body .line").first).to_be_visible()
+        search(page, "000003")
+        expect(page.locator(".hits a").first).to_be_in_viewport()
+        expect(page.get_by_role("searchbox", name="Search")).to_be_in_viewport()
+        tab.is_clean()
+
+
 def test_a_search_of_the_run_walks_the_log_on_the_page_and_then_the_others(browser: Browser, place: Place) -> None:
     logs = {f"s{n}/app.log": timed(f"s{n}", range(1500)) * 8 for n in range(3)}
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:

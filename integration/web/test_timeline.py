@@ -23,9 +23,9 @@ def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) ->
     tab.context.add_init_script(DRAWN)
     lane = {"density": [1], "states": [], "marks": [[NOW, "begun", "began", "a.log", 0]], "health": None}
     lanes = [
-        {"site": "berlin", **lane, "late": [NOW - 3_600_000, NOW - 1_800_000]},
-        {"site": "kyoto", **lane, "late": [NOW - 3_600_000, 0]},
-        {"site": "lyon", **lane, "late": None},
+        {"site": "berlin", **lane, "late": [[NOW - 3_600_000, NOW - 1_800_000, 0]]},
+        {"site": "kyoto", **lane, "late": [[NOW - 3_600_000, 0, 0], [NOW - 600_000, NOW + 20_000, NOW + 30_000]]},
+        {"site": "lyon", **lane},
     ]
     record = {"from": NOW, "to": NOW + 60_000, "lanes": lanes, "rounds": []}
     tab.page.route("**/api/lanes?*", lambda route: route.fulfill(json=record))
@@ -33,10 +33,39 @@ def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) ->
     image = page.get_by_role("img", name="Timeline from")
     expect(image).to_have_attribute(
         "aria-label",
-        re.compile(r"berlin: lines of 07:00:00 to 07:30:00, sent late; kyoto: lines of 07:00:00 on, sent late$"),
+        re.compile(
+            r"berlin: lines of 07:00:00 to 07:30:00, sent late;"
+            r" kyoto: lines of 07:00:00 on, sent late, lines of 07:50:00 to 08:00:20, sent late$"
+        ),
     )
     comes_true(page, "window.drawn.includes('lines of 07:00:00 to 07:30:00, sent late')")
     assert "UTC" in page.evaluate("window.drawn")
+    tab.is_clean()
+
+
+def test_a_press_on_late_lines_leads_to_those_that_came_then_and_another_one_to_the_lines_of_its_time(tab: Tab) -> None:
+    lanes = [
+        {"site": "berlin", "density": [0, 5, 0, 0, 0, 9, 0, 0, 0, 0], "late": [[NOW - 3_600_000, NOW - 1_800_000, 0]]},
+        {"site": "kyoto", "density": [5, 0, 5, 0, 0, 9, 0, 0, 0, 0], "late": [[NOW, NOW + 40_000, NOW + 55_000]]},
+    ]
+    record = {"from": NOW, "to": NOW + 100_000, "lanes": lanes, "rounds": []}
+    tab.page.route("**/api/lanes?*", lambda route: route.fulfill(json=record))
+    for site, share, expected in (
+        ("berlin", 0.53, f"merged=arrival&time={NOW + 50_000}"),
+        ("berlin", 0.08, f"merged=arrival&time={NOW + 10_000}"),  # beside a thin bar
+        ("berlin", 0.85, "merged=time&time="),
+        ("kyoto", 0.53, f"merged=arrival&time={NOW + 50_000}"),
+        ("kyoto", 0.23, "merged=time&time="),
+    ):
+        page = tab.open("/run/run-1")
+        expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
+        place = f"""() => {{
+            const lanes = document.querySelector("run-lanes"), box = lanes.canvas.getBoundingClientRect();
+            const row = lanes.sites.indexOf({site!r});
+            return [box.x + lanes.x({NOW} + {share} * 100_000), box.y + 32 + 18 * row + 9];
+        }}"""
+        page.mouse.click(*page.evaluate(place))
+        expect(page).to_have_url(re.compile(rf"\?{expected}\d*&site={site}"))
     tab.is_clean()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC
 from typing import Any, cast
 
@@ -13,6 +13,8 @@ from flarelog.errors import Unavailable
 from flarelog.lines.times import SECOND, shown
 from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId, StreamInfo
+from flarelog.stores.moments import LEFT, RESUMED, Happening, Moment
+from flarelog.viewers.lanes import lanes_of
 from flarelog.viewers.late import Late, late_lines
 from flarelog.viewers.origin import Origin
 
@@ -37,7 +39,9 @@ def lines(begin: float, count: int) -> bytes:
     return b"".join(f"{shown(round((begin + n) * SECOND))[:23]} INFO step\n".encode() for n in range(count))
 
 
-def late(logs: dict[str, bytes], arrived: int, grown: int, ahead: float = 0.0) -> tuple[dict[str, Late], int]:
+def late(
+    logs: dict[str, bytes], arrived: int, grown: int, ahead: float = 0.0, moments: Sequence[Moment] = ()
+) -> tuple[dict[str, list[Late]], int]:
     origin = Logs(logs)
     infos = [
         StreamInfo(
@@ -46,7 +50,12 @@ def late(logs: dict[str, bytes], arrived: int, grown: int, ahead: float = 0.0) -
         for site, data in logs.items()
     ]
     stamps = late_lines(
-        cast(Origin, origin), infos, lambda stream: Stamps(UTC, arrived * SECOND), lambda _: round(ahead * SECOND)
+        cast(Origin, origin),
+        infos,
+        lambda stream: Stamps(UTC, arrived * SECOND),
+        lambda _: round(ahead * SECOND),
+        moments,
+        lanes_of(moments).lanes,
     )
     return asyncio.run(stamps), origin.read
 
@@ -68,7 +77,7 @@ def test_lines_are_late_if_they_arrived_a_minute_after_their_time(
     data: bytes, arrived: int, grown: int, since: int | None, until: int | None
 ) -> None:
     found, _ = late({"a": data}, arrived, grown)
-    assert found == ({} if since is None else {"a": Late(1000 * since, 1000 * (until or 0))})
+    assert found == ({} if since is None else {"a": [Late(1000 * since, 1000 * (until or 0))]})
 
 
 def test_a_site_whose_clock_is_behind_sent_nothing_late() -> None:
@@ -77,5 +86,48 @@ def test_a_site_whose_clock_is_behind_sent_nothing_late() -> None:
 
 def test_of_a_large_log_two_pieces_are_read() -> None:
     found, read = late({"a": lines(BEGIN, 50_000)}, BEGIN + 20 * HOUR, BEGIN + 20 * HOUR)
-    assert found == {"a": Late(1000 * BEGIN, 1000 * (BEGIN + 49_999))}
+    assert found == {"a": [Late(1000 * BEGIN, 1000 * (BEGIN + 49_999))]}
     assert read == 16 << 10
+
+
+LINE = len(lines(BEGIN, 1))
+
+
+def came(second: int, count: int) -> Moment:
+    return Moment(1000 * (BEGIN + second), "grown", "a", "a.log", length=count * LINE)
+
+
+def away(second: int, what: str) -> Moment:
+    at = 1000 * (BEGIN + second)
+    return Moment(at, what, "a", happening=Happening(at, what, logs=("a.log",)))
+
+
+@pytest.mark.parametrize(
+    ("moments", "expected"),
+    [
+        pytest.param(
+            [came(60, 60), away(60, LEFT), away(660, RESUMED), came(661, 661), came(700, 700)],
+            [Late(1000 * (BEGIN + 61), 1000 * (BEGIN + 660), 1000 * (BEGIN + 661))],
+            id="after-a-lost-link",
+        ),
+        pytest.param(
+            [came(60, 60), away(60, LEFT), came(661, 661), came(700, 700)],
+            [Late(1000 * (BEGIN + 61), 1000 * (BEGIN + 661), 1000 * (BEGIN + 661))],
+            id="its-bytes-end-the-outage",
+        ),
+        pytest.param(
+            [came(60, 60), away(60, LEFT), away(110, RESUMED), came(111, 111), came(700, 700)], None, id="a-short-one"
+        ),
+        pytest.param([came(60, 60), came(661, 661), came(700, 700)], None, id="a-site-that-was-quiet"),
+        pytest.param([came(60, 60), away(60, LEFT), away(660, RESUMED)], None, id="nothing-came-later"),
+    ],
+)
+def test_what_waited_for_the_end_of_an_outage_was_sent_late(moments: list[Moment], expected: list[Late] | None) -> None:
+    found, _ = late({"a": lines(BEGIN, 700)}, BEGIN, BEGIN + 700, moments=moments)
+    assert found == ({} if expected is None else {"a": expected})
+
+
+def test_a_site_that_wrote_nothing_while_it_was_away_sent_nothing_late() -> None:
+    data = lines(BEGIN, 60) + lines(BEGIN + 655, 60)
+    moments = [came(60, 60), away(60, LEFT), away(660, RESUMED), came(661, 66), came(715, 120)]
+    assert late({"a": data}, BEGIN, BEGIN + 715, moments=moments)[0] == {}

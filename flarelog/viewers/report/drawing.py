@@ -5,7 +5,7 @@ Positions in a lane are percents of its width, so that a lane fits any width, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from flarelog.names import shown
 from flarelog.viewers.lanes import Lane, Sign, Stretch
@@ -72,7 +72,7 @@ class Insides:
         if key not in self._drawn:
             self._drawn[key] = (
                 joined(_stretch(one, report) for one in lane.stretches),
-                joined((*(_sign(one, report) for one in _in_front(lane.signs)), _late(lane, report))),
+                joined((*(_sign(one, report) for one in _in_front(lane.signs)), *_late(lane, report))),
             )
         behind, before = self._drawn[key]
         rounds = tag("use", href="#rd") if report.rounds else ""
@@ -146,15 +146,21 @@ def _sign(one: Sign, report: Report) -> Safe:
     return tag("svg", tag("title", said), form(one.what), x=_place(one.at, report), overflow="visible")
 
 
-def _late(lane: Lane, report: Report) -> Safe:
+def _late(lane: Lane, report: Report) -> Iterator[Safe]:
     """The times of lines that were sent late, before their arrival, or after it where there is more room."""
-    said = report.late_said(lane.site)
-    if not said:
-        return Safe("")
-    at = next((one.at for one in lane.signs if one.what == "begun"), report.begin)
-    before = 2 * (at - report.begin) > report.end - report.begin
-    anchor = "end" if before else "start"
-    return tag("text", said, x=_place(at, report), y="16", dx=-10 if before else 10, class_="late", text_anchor=anchor)
+    begun = next((one.at for one in lane.signs if one.what == "begun"), report.begin)
+    for late in report.late.get(lane.site, ()):
+        at = late.came or begun
+        before = 2 * (at - report.begin) > report.end - report.begin
+        yield tag(
+            "text",
+            report.late_said(late),
+            x=_place(at, report),
+            y="16",
+            dx=-10 if before else 10,
+            class_="late",
+            text_anchor="end" if before else "start",
+        )
 
 
 def axis(report: Report, marks: int) -> list[tuple[str, str]]:

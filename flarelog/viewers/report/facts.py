@@ -15,6 +15,7 @@ from flarelog.receiver.phases import spoken
 from flarelog.text import several, some
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
+from flarelog.viewers.late import Late
 from flarelog.viewers.marks import FoundMark, by_site
 from flarelog.viewers.rounds import Round, slowest_of
 from flarelog.viewers.standings import CALM, WITH_REASON, WORST, SiteStanding, Stands
@@ -93,7 +94,7 @@ class Report:
     more: int = 0  # findings that were too many to keep
     notes: tuple[str, ...] = ()  # facts that are missing, and why
     unread: tuple[str, ...] = ()  # a sentence for each log that cannot be read
-    late: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # times of lines that a site sent late
+    late: Mapping[str, Sequence[Late]] = field(default_factory=dict)  # times of lines that a site sent late
 
     @property
     def begin(self) -> int:
@@ -195,11 +196,10 @@ class Report:
         same = self.begin // DAY == self.end // DAY == at // DAY
         return f"{when:{form}}" if same else f"{when:%Y-%m-%d {form}}"
 
-    def late_said(self, site: str) -> str:
-        """The times of the lines that *site* sent late; empty: it sent none."""
-        since, until = self.late.get(site, (0, 0))
-        to = f"to {self.clock(until)}" if until else "on"
-        return f"lines of {self.clock(since)} {to}, sent late" if since else ""
+    def late_said(self, late: Late) -> str:
+        """The times of lines that were sent late."""
+        to = f"to {self.clock(late.until)}" if late.until else "on"
+        return f"lines of {self.clock(late.since)} {to}, sent late"
 
     def span(self) -> str:
         """The begin and the end of the run, and its duration."""

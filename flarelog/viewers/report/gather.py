@@ -110,7 +110,7 @@ async def gather(
         more,
         tuple(notes),
         tuple(reading.unreadable),
-        await late_lines(origin, counted, stamps, reading.ahead),
+        await late_lines(origin, counted, stamps, reading.ahead, moments, lanes.lanes),
     )
 
 

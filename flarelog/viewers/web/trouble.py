@@ -27,6 +27,7 @@ from flarelog.stores.moments import Moment
 from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.first_error import First, LineSearch, first_error
 from flarelog.viewers.flow import View
+from flarelog.viewers.lanes import lanes_of
 from flarelog.viewers.late import Late, late_lines
 from flarelog.viewers.marks import MOST, marks_record
 from flarelog.viewers.origin import Origin
@@ -52,7 +53,7 @@ class _Look:
     first: dict[str, Any] | None = None
     marks: dict[str, dict[str, object]] = field(default_factory=dict)  # of sites and logs
     rounds: list[tuple[int, str]] = field(default_factory=list)  # when each began, and its name
-    late: dict[str, Late] = field(default_factory=dict)  # by site
+    late: dict[str, list[Late]] = field(default_factory=dict)  # by site
 
 
 def stamps_here() -> Callable[[StreamId], Stamps]:
@@ -112,7 +113,8 @@ class Troubles:
             with suppress(NotAllowed):
                 moments = await origin.timeline(run)
             rounds = await rounds_of(origin, reading.infos, moments, stamps_here(), reading.ahead)
-            look.late = await late_lines(origin, reading.infos, stamps_here(), reading.ahead)
+            lanes = (await asyncio.to_thread(lanes_of, moments)).lanes
+            look.late = await late_lines(origin, reading.infos, stamps_here(), reading.ahead, moments, lanes)
             look.rounds = [(one.begin, one.name) for one in rounds]
             look.grown = grown
         except FlarelogError as error:

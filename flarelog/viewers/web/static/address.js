@@ -24,19 +24,19 @@ export function parsed(hash) {
   return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };
 }
 
-/** The "#" part for *bytes*, a search and the settings; empty without any. @param {number[]|null} bytes  @param {Find|null} find */
-export function fragment(bytes, find) {
+/** The "#" part for *bytes*, a search and the settings; empty without any. *here*: for this page. @param {number[]|null} bytes  @param {Find|null} find */
+export function fragment(bytes, find, here = false) {
   const parts = bytes ? [`bytes=${bytes[0]}-${bytes[1]}`] : [];
   if (find) {
     const { text, regex, exact, scope, only } = find;
     parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: "1" }), ...(exact && { case: "1" }), ...(only && { only: "1" }) })));
   }
-  if (unusual().length) parts.push(String(new URLSearchParams(unusual())));
+  if (unusual(here).length) parts.push(String(new URLSearchParams(unusual(here))));
   return parts.length ? `#${parts.join("&")}` : "";
 }
 
 /** Puts *bytes* and a search into the address of the page. */
 export function put(bytes, find) {
-  const address = `${location.pathname}${location.search}${fragment(bytes, find)}`;
+  const address = `${location.pathname}${location.search}${fragment(bytes, find, true)}`;
   if (address !== `${location.pathname}${location.search}${location.hash}`) history.replaceState(history.state, "", address);
 }

@@ -1,7 +1,8 @@
-/** The logs that are chosen on the page of a run, by SITE/LOG, and the bar that opens them together. */
+/** The logs that are chosen on the page of a run, by SITE/LOG, and the bar that opens them together; the address has them if they are few. */
 
 import { together } from "./api.js";
 import { h, say } from "./dom.js";
+import { allowed, set, setting } from "./settings.js";
 import { archive } from "./taking.js";
 import { several } from "./words.js";
 
@@ -19,6 +20,16 @@ export class Chosen {
     this.download = h("span");
     this.bar = h("div", { class: "chosen", role: "region", "aria-label": "Chosen logs", hidden: true }, this.said, this.side, this.merged, this.download,
       h("button", { type: "button", class: "quiet", "aria-label": "Choose none", on: { click: () => this.turn([...this.streams.values()], false) } }, "\u2715"));
+    const named = setting("chosen").split(" ").filter(Boolean).map((id) => ({ site: id.slice(0, id.indexOf("/")), log: id.slice(id.indexOf("/") + 1) }));
+    if (named.length) this.turn(named, true);
+  }
+
+  /** Drops the logs that none of *sites* has: an address may name others. */
+  keep(sites) {
+    if (!this.streams.size) return;
+    const known = new Set(sites.flatMap(({ streams, site }) => streams.map(({ log }) => idOf({ site, log }))));
+    const gone = [...this.streams.values()].filter((stream) => !known.has(idOf(stream)));
+    if (gone.length) this.turn(gone, false);
   }
 
   /** The check box of *streams*, called *name*. */
@@ -38,6 +49,8 @@ export class Chosen {
     for (const box of this.boxes) if (box.isConnected) this.mark(box);
       else this.boxes.delete(box);
     const every = [...this.streams.values()];
+    const named = [...this.streams.keys()].join(" ");
+    set("chosen", allowed("chosen", named) ? named : "");
     this.bar.hidden = !every.length;
     say(this.said, `${several(every.length, "log")} chosen${every.length < 2 ? ": choose another one to compare" : every.length > MERGED ? `: ${MERGED} at most are merged` : ""}`);
     this.download.replaceChildren(archive(this.run, { streams: every }));

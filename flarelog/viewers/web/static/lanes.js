@@ -17,6 +17,7 @@ const LANE = 18; // pixels
 const TOP = 32; // pixels, for the times and the rounds: above, because many lanes scroll
 const BELOW = 4; // pixels
 const DRAGGED = 4; // pixels of a stretch: a press that moves less is for a time
+const LATE_NEAR = 40; // pixels around the arrival of late lines
 const STEP = 8; // pixels of a step by an arrow key
 const INKS = { good: "--good", warn: "--warn", bad: "--bad", calm: "--soft" }; // of marks
 const BARS = { sending: "--lane-sending", warning: "--warn", error: "--bad" };
@@ -170,23 +171,23 @@ export class Lanes extends Drawn {
     for (const [at, what] of lane.marks ?? []) {
       this.mark(pen, ink, what, this.x(at), y + LANE / 2);
     }
-    if (lane.late) this.late(pen, ink, lane, y);
+    for (const late of lane.late ?? []) this.late(pen, ink, lane, late, y);
   }
 
   /** Writes the times of lines that were sent late before their arrival, or beside it where there is no room. */
-  late(pen, ink, lane, y) {
-    let text = this.lates(lane);
-    const begun = this.x((lane.marks ?? []).find(([, what]) => what === "begun")?.[0] ?? this.record.from);
+  late(pen, ink, lane, late, y) {
+    let text = this.lates(late);
+    const came = this.x(late[2] || ((lane.marks ?? []).find(([, what]) => what === "begun")?.[0] ?? this.record.from));
     if (pen.measureText(text).width > this.width - this.names - 40) text = "sent late";
     const { width } = pen.measureText(text);
-    const x = begun - width - 10 > this.names ? begun - width - 10 : begun + 10;
+    const x = came - width - 10 > this.names ? came - width - 10 : came + 10;
     pen.fillStyle = ink("--raised");
     pen.fillRect(x - 2, y + 1, width + 4, LANE - 5);
     pen.fillStyle = ink("--soft");
     pen.fillText(text, x, y + LANE / 2 - 1);
   }
 
-  lates({ late: [from, to] }) {
+  lates([from, to]) {
     const when = this.record.to - from < DAY ? clock : moment;
     return `lines of ${when(from)}${to ? ` to ${(to - from < DAY ? clock : when)(to)}` : " on"}, sent late`;
   }
@@ -266,7 +267,7 @@ export class Lanes extends Drawn {
     const troubles = lanes.map((lane) => {
       const marks = (lane.marks ?? []).filter(([, what]) => what === "gap").length;
       const [, warnings, errors] = [1, 2, 3].map((k) => (lane.levels ?? []).reduce((sum, each) => sum + each[k], 0));
-      const parts = [marks && `bytes are or may be missing in ${several(marks, "place")}`, errors && several(errors, "error"), warnings && several(warnings, "warning"), lane.late && this.lates(lane)].filter(Boolean);
+      const parts = [marks && `bytes are or may be missing in ${several(marks, "place")}`, errors && several(errors, "error"), warnings && several(warnings, "warning"), ...(lane.late ?? []).map((late) => this.lates(late))].filter(Boolean);
       return parts.length ? `${lane.site}: ${parts.join(", ")}` : null;
     });
     return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} ${zone(this.record.to)} of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
@@ -295,7 +296,12 @@ export class Lanes extends Drawn {
     const bucket = Math.floor(((time - from) / (to - from)) * lane.density.length);
     const about = (lane.levels ?? []).filter(([at]) => Math.abs(at - bucket) <= 1);
     const counts = ["line", "warning", "error"].map((one, k) => [about.reduce((sum, each) => sum + each[k + 1], 0), one]).filter(([number]) => number).map((each) => several(...each)).join(", ");
-    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`, lane.late && this.lates(lane)].filter(Boolean).map((each) => `: ${each}`).join("")}`);
+    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`, ...this.lateAt(lane, time).map((late) => this.lates(late))].filter(Boolean).map((each) => `: ${each}`).join("")}`);
+  }
+
+  /** What *lane* sent late around *time*: a log that began late, or the lines of an outage. */
+  lateAt(lane, time) {
+    return (lane.late ?? []).filter(([, , came]) => !came || Math.abs(this.x(came) - this.x(time)) < LATE_NEAR);
   }
 
   down(event) {
@@ -316,9 +322,19 @@ export class Lanes extends Drawn {
   read() {
     const times = [this.begun, this.ended, this.at].filter((time) => time !== undefined);
     const [from, to] = [Math.min(...times), Math.max(...times)].map(Math.round);
-    const at = this.x(to) - this.x(from) < DRAGGED ? { time: from, site: this.sites[this.row] } : { from, to };
+    const at = this.x(to) - this.x(from) < DRAGGED ? { ...this.place(from), site: this.sites[this.row] } : { merged: "time", from, to };
     this.cancel();
-    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&${query(at)}` }));
+    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?${query(at)}` }));
+  }
+
+  /** The order and the time that show what the chosen lane has at *time*: of late lines, those that came then. */
+  place(time) {
+    const lane = this.lanes()[this.row];
+    const { from, to } = this.record;
+    const width = (to - from) / lane.density.length;
+    const bucket = Math.floor((time - from) / width);
+    const came = this.lateAt(lane, time).length ? [bucket, bucket - 1, bucket + 1].find((at) => lane.density[at]) : undefined;
+    return came === undefined ? { merged: "time", time } : { merged: "arrival", time: Math.floor(from + came * width) };
   }
 
   cancel() {

@@ -14,6 +14,7 @@ import { Machines } from "./machines.js";
 import { hue, meter } from "./paint.js";
 import { searchOf } from "./searchbar.js";
 import { again, past, shows, silence, trouble } from "./runs.js";
+import { set, setting } from "./settings.js";
 import { archive, report } from "./taking.js";
 import { bytes, called, count, moment, several, skew, zone } from "./words.js";
 
@@ -58,8 +59,9 @@ export class RunPage extends HTMLElement {
     this.wrongs = h("div", { class: "wrongs", hidden: true }, this.first, this.findings);
     this.lanes = new Lanes(this.run);
     this.lanes.hidden = true;
-    this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: this.site, on: { input: () => this.draw(true) } });
-    this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw(true) } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
+    this.filter = h("input", { type: "search", "aria-label": "Show sites and logs that contain", placeholder: "Site or log", value: setting("sites") || this.site, on: { input: () => this.choose("sites", this.filter.value) } });
+    this.only = h("select", { "aria-label": "Standing", on: { change: () => this.choose("standing", this.only.value) } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
+    this.only.value = setting("standing");
     this.curves = new Curves(this.run, () => this.draw());
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
@@ -289,6 +291,7 @@ export class RunPage extends HTMLElement {
       this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
     }
     this.complete ||= !listing;
+    if (!listing) this.chosen.keep(sites);
     const sums = new Map();
     for (const [name, number] of listing ? [] : counts) sums.set(this.away ? past(name) : name, (sums.get(this.away ? past(name) : name) ?? 0) + number);
     const parts = [...sums].map(([name, number]) => `${count(number)} ${name}`);
@@ -316,6 +319,12 @@ export class RunPage extends HTMLElement {
     this.more.hidden = wanted.length <= this.most;
     say(this.more, `Show ${several(wanted.length - this.most, "more site")}`);
     this.lanes.order(wanted.slice(0, this.most));
+  }
+
+  /** Shows other sites; the address keeps the choice. */
+  choose(name, value) {
+    set(name, value);
+    this.draw(true);
   }
 
   all() {

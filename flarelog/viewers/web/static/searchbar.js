@@ -174,6 +174,7 @@ export class SearchBar extends HTMLElement {
     } catch (error) {
       say(this.said, error.message);
     }
+    this.sought = goes && this.own.hidden;
     this.lists(find.only || (!search.stream && Boolean(find.text)));
     this.keep();
     this.dispatchEvent(new CustomEvent("found"));
@@ -201,6 +202,9 @@ export class SearchBar extends HTMLElement {
     const more = all.length > this.most && h("li", {}, h("button", { type: "button", on: { click: () => ((this.most *= 5), this.draw()) } }, `List ${count(Math.min(all.length - this.most, 4 * this.most))} more`));
     this.list.replaceChildren(...all.slice(0, this.most).map((hit) => this.listed(hit)), ...(more ? [more] : []));
     this.list.querySelector(".here")?.scrollIntoView({ block: "nearest" });
+    if (!this.sought || !all.length) return;
+    this.sought = false; // on the page of a run the hits may be below the screen: a phone shows only the findings
+    if (this.list.getBoundingClientRect().bottom > innerHeight) this.scrollIntoView();
   }
 
   listed(hit) {

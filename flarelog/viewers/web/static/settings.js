@@ -3,8 +3,10 @@
  * and the browser remembers it. An address wins over what was remembered, and is not remembered itself.
  */
 
-const VALUES = { theme: ["auto", "light", "dark"], zone: ["utc", "local"], wrap: ["off", "on"], times: ["off", "on"], level: ["", "warning", "error"], curve: [""] }; // the first is the default
-const PASSING = ["level"]; // choices for one page alone
+const VALUES = { theme: ["auto", "light", "dark"], zone: ["utc", "local"], wrap: ["off", "on"], times: ["off", "on"], level: ["", "warning", "error"], curve: [""], sites: [""], standing: ["", "bad", "open"], chosen: [""] }; // the first is the default
+const TEXTS = { curve: 100, sites: 200, chosen: 2000 }; // characters of texts: the name of a metric, a part of a name, and logs as SITE/LOG
+const OF_RUN = ["sites", "standing", "chosen"]; // choices on the page of a run, which no link to another page needs
+const PASSING = ["level", ...OF_RUN]; // choices for one page alone
 const chosen = {};
 const changes = new EventTarget();
 
@@ -12,7 +14,7 @@ export const SETTINGS = Object.keys(VALUES);
 
 /** Whether *value* is a value of the setting *name*. */
 export function allowed(name, value) {
-  return VALUES[name].includes(value) || (name === "curve" && value?.length < 100); // the name of a metric
+  return VALUES[name].includes(value) || value?.length < TEXTS[name];
 }
 
 /** The value of the setting *name*. */
@@ -43,14 +45,14 @@ export function set(name, value) {
   }
   const given = new URLSearchParams(location.hash.slice(1));
   for (const each of SETTINGS) given.delete(each);
-  for (const each of unusual()) given.set(...each);
+  for (const each of unusual(true)) given.set(...each);
   history.replaceState(history.state, "", `${location.pathname}${location.search}${String(given) && `#${given}`}`);
   changes.dispatchEvent(new Event(name));
 }
 
-/** The settings that are not at their defaults, by name. */
-export function unusual() {
-  return SETTINGS.map((name) => [name, setting(name)]).filter(([name, value]) => value !== usual(name));
+/** The settings that are not at their defaults, by name. *here*: for the address of this page. */
+export function unusual(here = false) {
+  return SETTINGS.filter((name) => here || !OF_RUN.includes(name)).map((name) => [name, setting(name)]).filter(([name, value]) => value !== usual(name));
 }
 
 /** Takes the settings of an address whose part after "#" is *hash*. */
