@@ -331,10 +331,10 @@ export class Lanes extends Drawn {
   place(time) {
     const lane = this.lanes()[this.row];
     const { from, to } = this.record;
-    const width = (to - from) / lane.density.length;
+    const width = (to - from) / lane?.density.length;
     const bucket = Math.floor((time - from) / width);
-    const came = this.lateAt(lane, time).length ? [bucket, bucket - 1, bucket + 1].find((at) => lane.density[at]) : undefined;
-    return came === undefined ? { merged: "time", time } : { merged: "arrival", time: Math.floor(from + came * width) };
+    const came = lane && this.lateAt(lane, time).length ? [bucket, bucket - 1, bucket + 1].find((at) => lane.density[at]) : undefined;
+    return came >= 0 ? { merged: "arrival", time: Math.floor(from + came * width) } : { merged: "time", time };
   }
 
   cancel() {
