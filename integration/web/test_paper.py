@@ -42,3 +42,26 @@ def test_no_column_is_cut_off(browser: Browser, tmp_path: Path) -> None:
     shown.set_viewport_size({"width": 1200, "height": 900})
     assert max(shown.evaluate(ends)) <= 1200
     context.close()
+
+
+@pytest.mark.soak
+def test_lanes_are_split_between_pages_at_axes_that_the_screen_does_not_repeat(
+    browser: Browser, tmp_path: Path
+) -> None:
+    from tests.viewers.test_report import report
+
+    sites = [SiteFacts(f"site-{n}", 1, 1, stands=Stands.COMPLETE) for n in range(60)]
+    (tmp_path / "report.html").write_text(page(report(*sites)))
+    context = browser.new_context(viewport={"width": A4, "height": 900})
+    shown = context.new_page()
+    shown.goto((tmp_path / "report.html").as_uri())
+    axes = "[...document.querySelectorAll('.lanes > div:last-child')].map((one) => one.offsetHeight > 0)"
+    assert shown.evaluate(axes) == [False, False, False, True]
+    shown.emulate_media(media="print")
+    assert shown.evaluate(axes) == [True] * 4
+    blocks = (
+        "[...document.querySelectorAll('.lanes')].map((one) => [getComputedStyle(one).breakInside, one.offsetHeight])"
+    )
+    for inside, height in shown.evaluate(blocks):
+        assert (inside, height < 600) == ("avoid", True), height
+    context.close()

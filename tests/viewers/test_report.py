@@ -303,6 +303,15 @@ def test_the_row_of_a_site_has_the_mark_of_its_finding_in_markdown_as_on_the_pag
     assert "first cause: cuda.oom +1" in page(made)
 
 
+def test_a_chart_that_is_taller_than_a_page_of_paper_stands_in_parts_with_axes_of_their_own() -> None:
+    for count, parts in ((15, 1), (16, 2), (60, 4)):
+        made = page(report(*(complete(f"site-{n}") for n in range(count)), rounds=(Round("Round 1", BEGIN, 0),)))
+        assert made.count('<div class="lanes">') == parts
+        for name in ("Rounds", "UTC"):
+            assert made.count(f'<span class="axis">{name}</span>') == 1
+            assert made.count(f'<span class="axis again">{name}</span>') == parts - 1
+
+
 def test_what_is_hostile_is_legible_and_can_be_read_back() -> None:
     assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
     assert tag("p", tag("b", "<"), "\x1b", class_='a"b') == '<p class="a&quot;b"><b>&lt;</b>\\x1b</p>'

@@ -55,6 +55,9 @@ ROOMS = (
 """From the full report to one that always fits."""
 
 
+BLOCK = 15  # lanes that stand on one page of paper, with axes of their own
+
+
 def worst_first(report: Report) -> list[SiteFacts]:
     """The sites, those with trouble first, findings included, otherwise in the order of their names."""
     marks = report.marks()
@@ -222,26 +225,30 @@ def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Saf
         return
     yield tag("h2", "Sites over time", id="lanes")
     highest = drawing.highest_of(lanes, room.buckets)
-    rows: list[Safe] = []
-    if report.rounds:
-        rows += [tag("span", "Rounds", class_="axis"), _axis(drawing.round_labels(report))]
     by_site = {one.site: one for one in report.sites}
-    for lane in lanes:
-        one = by_site[lane.site]
-        said = f"{lane.site}: {one.stands}, {several(one.bytes, 'byte')}"
-        rows.append(tag("a", lane.site, href=f"#s-{anchor(lane.site)}", title=lane.site))
-        inside = insides.of(lane, highest, room.buckets)
-        rows.append(tag("svg", tag("title", said), inside, class_="lane", role="img"))
-    rows += [tag("span", "UTC", class_="axis"), _axis(drawing.axis(report, 8))]
-    yield tag("div", *rows, class_="lanes")
+    for begin in range(0, len(lanes), BLOCK):
+        rows: list[Safe] = []
+        if report.rounds:
+            rows += _axis("Rounds", drawing.round_labels(report), again=begin > 0)
+        for lane in lanes[begin : begin + BLOCK]:
+            one = by_site[lane.site]
+            said = f"{lane.site}: {one.stands}, {several(one.bytes, 'byte')}"
+            rows.append(tag("a", lane.site, href=f"#s-{anchor(lane.site)}", title=lane.site))
+            inside = insides.of(lane, highest, room.buckets)
+            rows.append(tag("svg", tag("title", said), inside, class_="lane", role="img"))
+        rows += _axis("UTC", drawing.axis(report, 8), again=begin + BLOCK < len(lanes))
+        yield tag("div", *rows, class_="lanes")
     yield _key(report, lanes)
 
 
-def _axis(marks: Sequence[tuple[str, str]]) -> Safe:
-    return tag("div", tag("svg", *(
+def _axis(name: str, marks: Sequence[tuple[str, str]], *, again: bool) -> list[Safe]:
+    """An axis and its *name*. *again*: only on paper, where it may be the only one on its page."""
+    style = "axis again" if again else "axis"
+    labels = (
         tag("text", label, x=at, y="13", class_="odd" if number % 2 else None)
         for number, (at, label) in enumerate(marks)
-    )), class_="axis")  # fmt: skip
+    )
+    return [tag("span", name, class_=style), tag("div", tag("svg", *labels), class_=style)]
 
 
 def _key(report: Report, lanes: Iterable[Lane]) -> Safe:
