@@ -14,8 +14,9 @@ from flarelog.viewers.web.sessions import KEY_SIZE, new_key
 
 
 @pytest.fixture(autouse=True)
-def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+def homeless(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A user that no passwd file has, without HOME, as in a container on OpenShift."""
+    tmp_path_factory.getbasetemp()  # it belongs to the user who runs the tests
     for name in ("HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 123456)
