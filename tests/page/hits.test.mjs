@@ -76,3 +76,15 @@ test("hits are counted as far as they are known, or as the server counted them",
   hits.part({ site: "s", log: "b" }).total = 700;
   assert.deepEqual([hits.sum, hits.counted, hits.whole], [703, true, false]);
 });
+
+for (const [name, logs, sure] of [
+  ["all logs are known", { a: A, b: B }, 6],
+  ["a log is known up to its second hit", { a: A, b: NOT_TO_THE_END }, 4],
+  ["nothing is known of a log", { a: A, b: UNKNOWN }, 0],
+  ["the beginning of a log is unknown", { a: A, b: IN_THE_MIDDLE }, 0],
+]) test(`hits have their places in time: ${name}`, () => {
+  const hits = hitsOf("time", logs);
+  assert.equal(hits.sure, sure);
+  assert.deepEqual(hits.unsure(9)?.lacks.map(({ log }) => log), sure < 6 ? ["b"] : undefined);
+  assert.equal(hits.unsure(sure), null);
+});

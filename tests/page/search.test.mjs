@@ -24,10 +24,11 @@ function server(logs, { exact = true, sealed = true } = {}) {
     const said = [{ streams: named.map((log) => ({ site: "s", log, sealed })), exact }];
     const rest = [];
     let left = body.counts ? Infinity : (body.limit ?? MOST);
+    const each = Math.floor(left / named.length);
     for (const [k, log] of named.entries()) {
       const from = body.streams.find((one) => one.log === log)?.from ?? 0;
       const found = logs[log].filter((at) => at >= from && at < (body.to ?? Infinity));
-      const taken = body.last ? found.slice(-left) : found.slice(0, left);
+      const taken = body.last ? found.slice(-left) : found.slice(0, Math.min(left, each));
       if (body.counts) said.push({ counted: [k, found.length] });
       else if (taken.length) said.push({ hits: taken.map((at) => [k, at, at + 10, `hit ${at}`, at]) });
       if (body.last) rest.push([k, from]);
@@ -176,6 +177,24 @@ test("by time: a step goes to the next hit of any log", async () => {
   assert.equal(self.said, "4 lines");
   for (let step = 0; step < 4; step += 1) await self.press(1);
   assert.deepEqual([self.shown, self.said], [["a 0", "b 7", "a 10", "b 19"], "Hit 4 of 4"]);
+});
+
+test("by time: the list has the first hits of all logs, also where one of them has more than are fetched", async () => {
+  const often = every(20_000);
+  server({ a: often, b: often.map((at) => at + 1), c: [7, 150_001, 150_003] });
+  const self = page({ stream: null });
+  await self.ask({ scope: "time" }, null);
+  const first = (most) => self.search.hits.all.slice(0, Math.min(most, self.search.hits.sure)).map(({ offset }) => offset);
+  const wanted = [...often, ...often.map((at) => at + 1), 7, 150_001, 150_003].sort((one, other) => one - other);
+  assert.deepEqual([self.said, first(200)], ["40,003 lines", wanted.slice(0, 200)]);
+  self.search.list(31_000);
+  await settled(self.search);
+  assert.ok(first(31_000).length > 200 && first(31_000).every((offset, at) => offset === wanted[at]));
+  while (first(31_000).length < 31_000) {
+    self.search.list(31_000);
+    await settled(self.search);
+  }
+  assert.deepEqual(first(31_000), wanted.slice(0, 31_000));
 });
 
 test("a search without a hit in the log on the page says so and goes nowhere", async () => {

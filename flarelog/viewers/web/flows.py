@@ -132,6 +132,7 @@ class Flows:
             start=whole(asked, "from") or 0,
             stop=whole(asked, "to"),
             limit=limit,
+            each=max(1, limit // max(1, len(infos))),  # hits of all logs are shown by their times
             last=bool(asked.get("last")),
             within=bool(asked.get("within")),
             counts=bool(asked.get("counts")),

@@ -175,9 +175,9 @@ async def _sieved(start: int, data: bytes, keep: Sieve | None) -> AsyncGenerator
 
 class Search:
     """Searches the streams of *infos* for *query*, each from its offset in *starts*, or from *start*, to *stop*, with
-    the rights of *origin*: for the first *limit* hits, or for the *last*, which are sent at the end. *within*: the
-    search may begin inside a line, which is left out. *counts*: only the number of all hits of each log is sent.
-    *stamps* makes the reader of a log's times.
+    the rights of *origin*: for the first *limit* hits, or for the *last*, which are sent at the end. *each*: at most so
+    many of one log. *within*: the search may begin inside a line, which is left out. *counts*: only the number of all
+    hits of each log is sent. *stamps* makes the reader of a log's times.
     """
 
     def __init__(
@@ -192,19 +192,21 @@ class Search:
         start: int = 0,
         stop: int | None = None,
         limit: int = LIMIT,
+        each: int = MOST,
         last: bool = False,
         within: bool = False,
         counts: bool = False,
     ) -> None:
         self._within, self._counts = within, counts
         self._origin, self._infos, self._query = origin, infos, query
-        self._plain, self._stamps, self._stop, self._limit = plain_of, stamps, stop, limit
+        self._plain, self._stamps, self._stop, self._limit, self._each = plain_of, stamps, stop, limit, each
         self._clocks = Clocks(infos)
         self._last: Latest | None = Latest(limit, HELD) if last else None
         self._capped = False  # there are more hits than the limit
         self._cut = 0  # lines without a match that were read only in part
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
-        self._hits = 0
+        self._hits, self._found = 0, Counter[int]()  # *_found*: by number of the stream
+        self._full = set[int]()  # streams that have more hits than one log gives
         self._counted: Counter[int] = Counter()  # by number of the stream
         self._left = list(enumerate(infos))[::-1]
         # By number of the stream: the offset from which on the search continues; absent once that is its end. Of the
@@ -280,7 +282,7 @@ class Search:
                     told = time.monotonic()
                     await self._queue.put(f'{{"progress":[{k},{number + len(data) - start},{end - start}]}}\n')
         last = [] if tally is None else flow.feed(*tally.close(), 0.0)
-        hits, rest = self._chosen(self._whole(k, start, last + flow.close(0.0)))
+        hits, rest = self._chosen(k, self._whole(k, start, last + flow.close(0.0)))
         await self._give(k, times, hits)
         if rest is not None:
             self._rest[k] = max(self._rest[k], rest)
@@ -300,14 +302,14 @@ class Search:
             began, size = time.perf_counter(), slices.size
             items = flow.feed(number + at, data[at : at + size], 0.0)
             items += flow.settle(1.0) if settles else []
-            hits, rest = self._chosen(self._whole(k, start, items))
+            hits, rest = self._chosen(k, self._whole(k, start, items))
             await self._give(k, times, hits)
             slices.took(time.perf_counter() - began)
             at += size
             await asyncio.sleep(0)
             if self._last is None:
                 self._rest[k] = max(self._rest[k], flow.place if rest is None else rest)
-            if self._is_over():
+            if self._is_over() or k in self._full:
                 if self._query.level is not None and times.head > start:
                     self._rest[k] = min(self._rest[k], times.head)  # lines of a traceback have their level
                 return True
@@ -342,8 +344,10 @@ class Search:
     def _is_over(self) -> bool:
         return self._capped and self._last is None
 
-    def _chosen(self, items: Sequence[Line | None]) -> tuple[list[Line], int | None]:
-        """The hits among *items* up to the limit, and where a later search for more begins if there are more."""
+    def _chosen(self, k: int, items: Sequence[Line | None]) -> tuple[list[Line], int | None]:
+        """The hits among *items* of stream *k* up to the limit, and where a later search for more begins if there are
+        more.
+        """
         hits: list[Line] = []
         for line in items:
             if line is None or isinstance(line, Note):
@@ -353,8 +357,11 @@ class Search:
                 self._cut += text.endswith(MARK)
                 continue
             self._capped = self._capped or (self._hits == self._limit and not self._counts)
-            if self._is_over():
+            if self._found[k] == self._each and self._last is None and not self._counts:
+                self._full.add(k)
+            if self._is_over() or k in self._full:
                 return hits, line.offset
+            self._found[k] += 1
             self._hits = min(self._hits + 1, self._limit)
             hits.append(line)
         return hits, None

@@ -191,3 +191,12 @@ def test_a_search_that_reached_its_limit_goes_on_where_it_ended(tmp_path: Path, 
         rounds += 1
     assert rounds == -(-7 // limit)
     assert len(found) == 7
+
+
+def test_a_log_with_many_hits_takes_no_room_from_the_others(tmp_path: Path) -> None:
+    said = asyncio.run(asked_for(tmp_path, query("hit"), limit=6, each=2))
+    hits = [text[-1] for one in said for *_, text, _ in one.get("hits", ())]
+    assert sorted(hits) == ["1", "2", "4", "4", "5"]
+    sites = [one["site"] for one in said[0]["streams"]]
+    rest = {sites[k]: at for one in said for k, at in one.get("rest", ())}
+    assert rest == {"a": LOGS["a"].index("hit 3"), "b": LOGS["b"].rindex(DAY)}

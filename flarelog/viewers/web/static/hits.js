@@ -81,11 +81,15 @@ export class Part {
     return this.whole ? this.hits.length : Math.max(this.hits.length, this.total ?? 0);
   }
 
+  /** The last hit before which none is missing; undefined without one. */
+  get last() {
+    const [, end] = this.span(0);
+    return this.hits.findLast((hit) => hit.offset < end);
+  }
+
   /** The key before which no hit is missing. */
   get sure() {
-    if (this.whole) return Infinity;
-    const [, end] = this.span(0);
-    return this.hits.findLast((hit) => hit.offset < end)?.key ?? -Infinity;
+    return this.whole ? Infinity : (this.last?.key ?? -Infinity);
   }
 }
 
@@ -133,9 +137,27 @@ export class Hits {
 
   /** All known hits by their times. */
   get all() {
-    this.sorted ??= [...this.parts.values()].flatMap((part) => part.hits)
-      .sort((one, other) => compared(one.key, other.key) || compared(this.part(one).id, this.part(other).id) || one.offset - other.offset);
+    this.sorted ??= [...this.parts.values()].flatMap((part) => part.hits).sort((one, other) => this.compare(one, other));
     return this.sorted;
+  }
+
+  /** @param {Hit} one  @param {Hit} other */
+  compare(one, other) {
+    return compared(one.key, other.key) || compared(this.part(one).id, this.part(other).id) || one.offset - other.offset;
+  }
+
+  /** How many of the first hits in `all` have their places: no hit that is not known yet comes before them. */
+  get sure() {
+    const ends = this.lacking().map(({ last }) => last);
+    if (!this.listed || ends.includes(undefined)) return 0;
+    return ends.length ? this.all.indexOf(ends.reduce((one, other) => (this.compare(one, other) < 0 ? one : other))) + 1 : this.all.length;
+  }
+
+  /** What to search for *most* hits to have their places, as `beside`; null: they have. @param {number} most */
+  unsure(most) {
+    if (this.whole || this.sure >= most) return null;
+    const until = this.all[most - 1]?.key ?? Infinity;
+    return { direction: 1, ...(this.listed && { lacks: this.lacking().filter(({ sure }) => sure <= until) }) };
   }
 
   /** The logs with a hit, by the times of their first hits. */
@@ -161,9 +183,9 @@ export class Hits {
     return [...this.parts.values()].filter(({ sealed }) => !sealed);
   }
 
-  /** The logs that were not searched to their ends. */
+  /** The logs that were not searched to their ends, first those whose next hits may be the earliest. */
   lacking() {
-    return [...this.parts.values()].filter((part) => !part.whole);
+    return [...this.parts.values()].filter((part) => !part.whole).map((part) => ({ part, sure: part.sure })).sort((one, other) => compared(one.sure, other.sure)).map(({ part }) => part);
   }
 
   /**

@@ -38,8 +38,8 @@ const NEXT = {
     off: { asked: ["looking", "gather"], lacks: ["off", "rest"] },
     looking: { whole: ["known", "tell"], enough: ["partly", "tell"], uncounted: ["counting", "count"], lost: ["waiting", "wait"], refused: ["refused", "refuse"] },
     waiting: { again: ["looking", "repeat"] }, // for the server
-    counting: { lacks: ["looking", "fill"], enough: ["partly", "tell"], uncounted: ["partly", "tell"], lost: ["waiting", "wait"], refused: ["partly", "tell"] },
-    partly: { lacks: ["looking", "fill"] },
+    counting: { lacks: ["looking", "fill"], unsure: ["looking", "fill"], enough: ["partly", "tell"], uncounted: ["partly", "tell"], lost: ["waiting", "wait"], refused: ["partly", "tell"] },
+    partly: { lacks: ["looking", "fill"], unsure: ["looking", "fill"] },
     known: { stale: ["looking", "renew"] },
     refused: { lacks: ["refused", "rest"] },
   },
@@ -136,6 +136,7 @@ export class Search {
       if (signal.aborted) return;
       this.done = performance.now();
       this.turn(this.hits.whole ? "whole" : this.exact && !this.hits.counted ? "uncounted" : "enough");
+      this.view.found(); // the list may lack hits
     } catch (error) {
       if (signal.aborted || error.name === "AbortError") return;
       if (!(error instanceof Refused || error instanceof Endless)) throw error;
@@ -179,6 +180,12 @@ export class Search {
   renew() {
     for (const part of this.hits.growing()) part.reopen();
     return this.gather();
+  }
+
+  /** Searches for what a list of the first *most* hits by time lacks. @param {number} most */
+  list(most) {
+    const lack = this.hits.unsure(most);
+    if (lack) this.turn("unsure", lack);
   }
 
   /** Searches for what a step lacks, see `Hits.beside`. @param {Lack} lack */

@@ -198,9 +198,14 @@ export class SearchBar extends HTMLElement {
     this.drawing = true;
     await frame();
     this.drawing = false;
-    const { all } = this.search.hits;
-    const more = all.length > this.most && h("li", {}, h("button", { type: "button", on: { click: () => ((this.most *= 5), this.draw()) } }, `List ${count(Math.min(all.length - this.most, 4 * this.most))} more`));
-    this.list.replaceChildren(...all.slice(0, this.most).map((hit) => this.listed(hit)), ...(more ? [more] : []));
+    const { search, most } = this;
+    const { hits: { all, sure, sum }, shown } = search;
+    const early = all.length > 0 && (!sure || (this.only.checked && all.indexOf(shown) >= sure)); // some logs are not searched yet
+    const listed = all.slice(0, Math.min(most, early ? Infinity : sure));
+    const more = listed.length === most && sum > most && h("li", {}, h("button", { type: "button", on: { click: () => ((this.most *= 5), this.draw()) } }, `List ${count(Math.min(sum - most, 4 * most))} more`));
+    const items = [early && h("li", {}, "Not in the order of time yet: some logs are still being searched."), ...listed.map((hit) => this.listed(hit)), more];
+    this.list.replaceChildren(...items.filter(Boolean));
+    search.list(most);
     this.list.querySelector(".here")?.scrollIntoView({ block: "nearest" });
     if (!this.sought || !all.length) return;
     this.sought = false; // on the page of a run the hits may be below the screen: a phone shows only the findings
