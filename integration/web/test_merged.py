@@ -94,6 +94,44 @@ def test_the_errors_of_several_logs_are_all_there_and_the_last_on_the_screen(bro
         tab.is_clean()
 
 
+def test_the_next_error_is_one_of_the_merged_logs(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(f"{BY_TIME}&log=site-b/app.log&log=site-a/app.log")
+        page.keyboard.press("g")
+        for text in ("ERROR b 99", "ERROR b 199", "ERROR a 3999"):  # the last one is not among the first rows
+            page.keyboard.press("e")
+            expect(page.locator("log-list .row.open")).to_contain_text(text)
+            expect(page.locator("log-list .row.open")).to_be_in_viewport()
+        expect(row(page, "INFO a 3998")).to_be_in_viewport()  # what is above it
+        expect(page).to_have_url(re.compile(r"merged=time"))
+        tab.is_clean()
+
+
+def test_a_level_keeps_the_place_in_merged_logs(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(f"{BY_TIME}&time={int(BEGIN.timestamp() * 1000) + 1_200_000}")
+        expect(row(page, "INFO a 12000")).to_be_in_viewport()
+        page.get_by_label("Level").select_option("error")
+        expect(row(page, "ERROR b 699")).to_be_in_viewport()
+        page.get_by_label("Level").select_option("")
+        expect(row(page, "INFO a 13985")).to_be_in_viewport()  # beside the first error there
+        tab.is_clean()
+
+
+def test_a_line_of_merged_logs_leads_to_its_log(browser: Browser, two: Web) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(f"{BY_TIME}&time={int(BEGIN.timestamp() * 1000)}")
+        row(page, "INFO a 7").first.locator(".tag").click()
+        expect(page).to_have_url(re.compile(r"/run/run-1/site-a/app\.log#bytes="))
+        expect(page.locator("log-list .row.open")).to_contain_text("INFO a 7")
+        page.go_back()
+        row(page, "INFO b 0").first.locator(".text").click()
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(r"/run/run-1/site-b/app\.log#bytes=0-"))
+        expect(page.locator("log-list .row.open")).to_contain_text("INFO b 0")
+        tab.is_clean()
+
+
 def test_logs_that_repeat_another_one_are_marked_and_merged_only_if_named(browser: Browser, place: Place) -> None:
     names = ("error_log.txt", "log.json", "log.txt", "log_fl.txt")
     logs = {f"kyoto/{name}": f"the one line, in {name}\n".encode() for name in names}

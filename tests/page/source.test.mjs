@@ -128,3 +128,34 @@ test("a list of logs that are gone is made anew", async () => {
   await new Merged({ run: "r", order: "time" }).open({ end: true });
   assert.deepEqual(wanted, ["old", "new"]);
 });
+
+/** Two merged logs, whose lines of ten bytes alternate, with errors of log 0 and rows that continue a traceback. */
+function alternate(errors, traces = []) {
+  serve((where, body) => {
+    if (!body) return { sites: [{ site: "s", streams: ["a", "b"].map((log) => ({ log, sealed: true, committed: LENGTH })) }] };
+    const rows = Array.from({ length: LENGTH / 5 }, (_, n) => [n % 2, 10 * (n >> 1), 10 * (n >> 1) + 10, `line ${n}`, n % 2 ? 0 : errors.includes(10 * (n >> 1)) ? ERROR : traces.includes(10 * (n >> 1)) ? ERROR | TRACE : 0]);
+    const left = rows.filter((row) => 2 * row[2] > (body.after?.[row[0]] ?? 0));
+    const taken = body.level ? left.filter((row) => row[4]) : left.slice(0, body.rows);
+    const first = left.findIndex((row) => row[4] === ERROR);
+    const place = [0, 1].map((k) => Math.max(body.after?.[k] ?? 0, ...left.slice(0, first).filter((row) => row[0] === k).map((row) => 2 * row[2])));
+    return { streams: body.streams, rows: taken, before: [0, 0], after: [2 * LENGTH, 2 * LENGTH], ended: [true, true], over: true, first: first < 0 ? null : place };
+  });
+}
+
+for (const [name, errors, traces, from, on, wanted, place] of [
+  ["the one at the place", [300], [], [0, 300], false, 300, [601, 601]],
+  ["the next one", [300, 500], [], [0, 300], true, 500, [1000, 1000]],
+  ["from another log's line", [300], [], [1, 100], true, 300, [600, 600]],
+  ["not a traceback's own lines", [300, 500], [310, 320], [0, 300], true, 500, [1000, 1000]],
+  ["none", [300], [], [0, 300], true, null],
+])
+  test(`the next error of merged logs: ${name}`, async () => {
+    alternate(errors, traces);
+    const source = new Merged({ run: "r", order: "time" });
+    const lines = new Lines();
+    const { rows } = await source.open({ start: true });
+    lines.merged = true;
+    lines.replace(rows);
+    const found = await source.nextError(lines, rows.find((row) => row[0] === from[0] && row[1] === from[1]), on);
+    assert.deepEqual(found && [found.row[1], found.place.after], wanted && [wanted, place]);
+  });

@@ -30,13 +30,14 @@ SIDE_BY_SIDE = 8
 class Page(NamedTuple):
     """Rows with the numbers of their streams, and their keys. *before* and *after*: where the pages beside it begin
     in each log: twice an offset, and one more where the notes at the offset lie before the place. *over*: no page
-    follows.
+    follows. *first*: of rows of a level, the place of the first one that continues no traceback; None without one.
     """
 
     rows: list[tuple[int, Line, int]]
     before: list[int]
     after: list[int]
     over: bool
+    first: list[int] | None = None
 
 
 def of_rank(infos: Sequence[StreamInfo], run: str, rank: int) -> list[StreamInfo]:
@@ -99,14 +100,27 @@ async def of_level(
     *late*.
     """
     found: list[tuple[int, Line, int]] = []
+    place: list[int] | None = None
     first = one = await turn(places, MOST_ROWS)
     while True:
+        place = place or (None if back else _first(one, level))
         kept = [each for each in one.rows if isinstance(each[1], Note) or (each[1].level or 0) >= level]
         found = kept + found if back else found + kept
         if one.over or len(found) >= rows or late():
             break
         one = await turn(one.before if back else one.after, MOST_ROWS)
-    return Page(found, (one if back else first).before, (first if back else one).after, one.over)
+    return Page(found, (one if back else first).before, (first if back else one).after, one.over, place)
+
+
+def _first(page: Page, level: Level) -> list[int] | None:
+    """The place of the first row of *level* in *page* that continues no traceback; None without one."""
+    place = list(page.before)
+    for k, line, _ in page.rows:
+        note = isinstance(line, Note)
+        if not note and (line.kind.begins or not line.kind.within) and (line.level or 0) >= level:
+            return place
+        place[k] = max(place[k], 2 * line.end + note)
+    return None
 
 
 def by_times(infos: Sequence[StreamInfo], found: Sequence[Drawn]) -> list[list[int]]:

@@ -145,6 +145,7 @@ class Reads:
                 "before": found.before,
                 "after": found.after,
                 "over": found.over,
+                "first": found.first,
                 "ended": [info.sealed and at > 2 * info.committed for info, at in zip(infos, found.after, strict=True)],
             }
             return _json(f'{json.dumps(head, ensure_ascii=False)[:-1]},"rows":[{",".join(rows)}]}}')

@@ -69,6 +69,12 @@ def test_one_goes_on_where_it_was_enough_or_late(back: bool, rows: int, turns: i
     assert texts == ERRORS
 
 
+def test_the_place_of_the_next_error_is_behind_all_rows_before_it() -> None:
+    assert looked(0, 1, back=False).first == [2 * 7]
+    assert looked(2 * 8, 1, back=False).first == [2 * 1507]
+    assert looked(2 * 9999, 1, back=False).first is None
+
+
 def logs_of(directory: Path, logs: dict[str, str], order: str, rows: int) -> list[str]:
     """The texts of *logs* in the order of ``logs --order time``, or of the page that is turned by *rows* rows."""
     stamps = stamps_here()

@@ -47,9 +47,28 @@ export class Choosing extends Moving {
     this.list.draw();
   }
 
-  toggle() {
+  /** Opens what the chosen line has to open: its folded lines, or its log; otherwise goes to the next hit (1), or the one before (-1). */
+  enter(direction) {
     const item = this.cursor();
-    if (item?.hidden) this.list.unfold(item);
+    const folded = item?.tail || item?.folded;
+    if (item && !folded && !this.stream) this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: this.list.address(item) }));
+    else if (!folded && this.search.find) this.search.step(direction);
+    else if (item?.hidden) this.list.unfold(item);
+  }
+
+  /** Goes to *row* of merged logs, whose place is *place*, and marks it. */
+  async reach({ row: [k, offset], place }) {
+    const { list } = this;
+    const { lines } = list;
+    if (!lines.rows.some((row) => row[0] === k && row[1] === offset)) {
+      await this.go(place, 0);
+      await this.more(); // the lines above it
+    }
+    lines.unfold(offset, k);
+    const at = lines.find(offset, k);
+    const item = lines.view()[at];
+    if (item && list.current !== key(item.row)) this.choose(item);
+    list.reveal(at);
   }
 
   move(step, more = false) {

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 export const KEYS = [
   ["/", "Search"],
   ["n  N", "Next hit, previous hit"],
-  ["e  E", "Next error in this log, first error of all sites"],
+  ["e  E", "Next error in this log or these merged logs, first error of all sites"],
   ["j  k", "Line below, line above; with Shift: mark more lines"],
   ["Space  PageUp", "A screen down, a screen up"],
   ["g  G", "Beginning, end"],
@@ -14,7 +14,7 @@ export const KEYS = [
   ["t", "Show or hide times"],
   ["w", "Wrap all lines, or not"],
   ["r", "Lines of JSON as they are, or not"],
-  ["Enter", "Open or fold the traceback of the chosen line"],
+  ["Enter", "Open or fold the traceback of the chosen line; of merged logs: its log; in a search: next hit"],
   ["c", "The link to the marked lines, and a command that shows them"],
   ["Esc", "Close, unmark"],
   ["\u2190  \u2192  \u2191  \u2193", "In the timeline: choose a time and a site; with Shift: mark a stretch; Enter: read its logs"],

@@ -25,6 +25,7 @@ export class LogList extends HTMLElement {
     this.names = [""]; // of the logs, by k, as short as they are shown
     this.titles = [""]; // in full
     this.colours = [0];
+    this.paths = []; // of the pages of merged logs
     this.follow = false;
     this.current = null; // key of the row that is opened
     this.aim = null; // key of the row that was gone to, or END, until it is drawn
@@ -225,7 +226,7 @@ export class LogList extends HTMLElement {
     const { raw, lines: { about } } = this;
     const dated = this.dated(index);
     if (node.row !== item.row || node.open !== open || before?.tail !== item.tail || before?.hidden !== item.hidden || before?.number !== item.number || node.about !== about || node.raw !== raw || node.dated !== dated) {
-      fill(node, item, { about, names: this.names, titles: this.titles, colours: this.colours, open, raw, dated });
+      fill(node, item, { about, names: this.names, titles: this.titles, colours: this.colours, address: () => this.address(item), open, raw, dated });
     }
     const y = this.top(index);
     if (node.y !== y) node.style.transform = `translateY(${(node.y = y)}px)`;
@@ -310,12 +311,18 @@ export class LogList extends HTMLElement {
   clicked(event) {
     const node = event.target.closest?.(".row");
     const button = event.target.closest?.("button");
+    if (event.target.closest?.(".tag[href]")) return; // the log is opened
     if (button) return button.value ? this.dispatchEvent(new CustomEvent("field", { detail: button.value })) : this.bare();
     const sign = event.target.closest(".fold, .more"); // a sign is no text: a click on it keeps a selection
     if (!node || (!sign && !getSelection().isCollapsed)) return;
     if (node.key === STRIP) return this.unfold(node.item);
     if (node.item.hidden && (sign || node.item.tail)) this.unfold(node.item);
     this.dispatchEvent(new CustomEvent("choose", { detail: { item: node.item, more: event.shiftKey } }));
+  }
+
+  /** The address of the log of *item*, of merged logs, at its lines. */
+  address({ row: [k, offset, end], tail }) {
+    return `${this.paths[k]}#bytes=${offset}-${Math.max(tail?.[2] ?? end, offset + 1)}`;
   }
 
   unfold(item) {

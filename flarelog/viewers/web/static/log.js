@@ -17,7 +17,7 @@ import { link } from "./permalink.js";
 import { chip } from "./range.js";
 import { searchOf } from "./searchbar.js";
 import { heard, set, setting } from "./settings.js";
-import { Merged, OneLog, nextError } from "./source.js";
+import { Merged, OneLog } from "./source.js";
 import { archive } from "./taking.js";
 import { bytes, called, count, moment, several, zone } from "./words.js";
 
@@ -149,7 +149,7 @@ export class LogPage extends Choosing {
     const scroll = (screens) => this.list.scrollBy(0, screens * (this.list.clientHeight - 40));
     const first = () => this.go(this.stream ? { at: this.source.state.first, start: true } : { start: true }, 0);
     const there = { // keys that act on a place: the page must have arrived there
-      n: () => this.search.step(1), N: () => this.search.step(-1), e: () => this.error(), c: () => link(this), Enter: () => this.toggle(),
+      n: () => this.search.step(1), N: () => this.search.step(-1), e: () => this.error(), c: () => link(this), Enter: (event) => this.enter(event.shiftKey ? -1 : 1),
       j: () => this.move(1), k: () => this.move(-1), J: () => this.move(1, true), K: () => this.move(-1, true),
       ArrowDown: (event) => this.move(1, event.shiftKey), ArrowUp: (event) => this.move(-1, event.shiftKey),
       " ": () => scroll(1), PageDown: () => scroll(1), PageUp: () => scroll(-1), b: () => scroll(-1),
@@ -252,14 +252,13 @@ export class LogPage extends Choosing {
   // Errors, the level and times.
 
   async error() {
-    if (!this.stream) return this.firstError();
-    const row = this.cursor()?.row ?? this.list.seen()?.first.row;
-    const begin = row ? this.list.lines.head(row)[1] : 0;
-    const from = this.cursor()?.row[2] ?? row?.[1] ?? 0;
+    const { list, source } = this;
+    const marked = this.cursor()?.row;
     try {
-      const found = await this.waits(nextError(this.stream, begin, from, this.looks()), "the next error");
-      if (found) this.show({ ...this.stream, offset: found[1], end: found[2] });
-      else say(this.told, "There is no error below this place.");
+      const found = await this.waits(source.nextError(list.lines, marked ?? list.seen()?.first.row, Boolean(marked), this.looks()), "the next error");
+      if (!found) say(this.told, "There is no error below this place.");
+      else if (this.stream) this.show({ ...this.stream, offset: found.row[1], end: found.row[2] });
+      else await this.reach(found);
     } catch (error) {
       if (error.name !== "AbortError") this.lost("error", error);
     }
@@ -291,11 +290,13 @@ export class LogPage extends Choosing {
   }
 
   filter() {
-    const at = this.cursor()?.row[1] ?? this.list.seen()?.first.row[1];
-    const end = this.list.follow;
+    const { list, source, stream } = this;
+    const seen = list.seen();
+    const ends = list.follow || !seen || (source.sealed && !seen.behind && source.ends(list.lines));
+    const place = ends ? { end: true } : stream ? { at: (this.cursor() ?? seen.first).row[1] } : source.releveled(list.lines, seen.first.row);
     this.leveled(this.level.value);
     set("level", this.level.value);
-    this.go(end || at === undefined || !this.stream ? { end: true } : { at });
+    this.go(place, stream ? undefined : 0);
     this.focused();
   }
 

@@ -375,6 +375,7 @@ export class Moving extends HTMLElement {
     this.list.names = streams.map((stream) => named(stream.site, called(stream)));
     this.list.colours = streams.map(({ site }) => hue(this.source.numbers?.get(site) ?? 0));
     if (!this.stream) {
+      this.list.paths = streams.map(({ site, log }) => path(this.run, site, log));
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
       this.style.setProperty("--tag", `${widest}ch`);

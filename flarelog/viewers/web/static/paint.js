@@ -89,7 +89,7 @@ function write(element, text) {
 
 /** An empty row, which `fill` fills again and again. */
 export function blank() {
-  const parts = ["number", "time", "tag", "text"].map((name) => h("span", { class: name }));
+  const parts = ["number", "time", "tag", "text"].map((name) => h(name === "tag" ? "a" : "span", { class: name, tabindex: name === "tag" && -1 }));
   const node = h("div", { class: "row" }, ...parts);
   [node.number, node.time, node.tag, node.text] = parts;
   return node;
@@ -97,7 +97,7 @@ export function blank() {
 
 /**
  * Shows *item* of a view in *node*.
- * @param {{about: boolean, names: string[], titles: string[], colours: number[], open: boolean, raw: boolean, dated: boolean}} how
+ * @param {{about: boolean, names: string[], titles: string[], colours: number[], address: () => string, open: boolean, raw: boolean, dated: boolean}} how
  */
 export function fill(node, item, how) {
   const { row, number, hidden, tail } = item;
@@ -115,6 +115,7 @@ export function fill(node, item, how) {
   if (how.names.length > 1) {
     write(node.tag, how.names[k] ?? "");
     node.tag.title = how.titles[k] ?? "";
+    node.tag.href = how.address();
     node.tag.style.setProperty("--hue", how.colours[k]);
   } else write(node.tag, "");
   node.dataset.offset = String(offset);

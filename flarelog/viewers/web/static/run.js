@@ -90,7 +90,7 @@ export class RunPage extends HTMLElement {
       this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, Math.max(end, offset + 1)], this.search.find)}` }));
     }, { signal: this.left.signal });
     this.search.recall(parsed(this.hash).find, false);
-    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Escape: () => this.search.close(), E: () => this.jump.href && this.jump.click() });
+    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Enter: () => this.search.step(1), Escape: () => this.search.close(), E: () => this.jump.href && this.jump.click() });
     for (const what of ["pointermove", "pointerdown", "keydown", "wheel", "touchmove"]) addEventListener(what, () => (this.touched = performance.now()), { signal: this.left.signal, passive: true });
   }
 

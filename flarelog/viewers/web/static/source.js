@@ -135,6 +135,12 @@ export class OneLog {
     return { at: row[1], top: true };
   }
 
+  /** The next row with an error below *row* of *lines*, or at it; *on*: below it. `{row}`, or null. */
+  async nextError(lines, row, on, signal) {
+    const found = await nextError(this.streams[0], row ? lines.head(row)[1] : 0, row?.[on ? 2 : 1] ?? 0, signal);
+    return found && { row: found };
+  }
+
   /** Asks for the present length of the log. */
   look(signal) {
     return this.window({ end: true, rows: 1 }, signal);
@@ -277,6 +283,24 @@ export class Merged {
     const from = lines.rows.indexOf(row); // below 0: it is an open row at the end
     for (const [k, offset, , , flags] of from < 0 ? [] : lines.rows.slice(from).reverse()) after[k] = 2 * offset + (flags & NOTE ? 0 : 1);
     return { after, streams: this.streams.map(({ site, log, begun }) => ({ site, log, begun })) };
+  }
+
+  /** The place of *row* to open for rows of another level: `placed` passes over rows that the present level leaves out. */
+  releveled(lines, row) {
+    return !this.level ? this.placed(lines, row) : row.time > 0 && row.time < Infinity ? { time: row.time } : { end: true };
+  }
+
+  /** As that of one log, with the place to open for the row. */
+  async nextError(lines, row, on, signal) {
+    const place = this.placed(lines, row);
+    if (on) place.after[row[0]] = 2 * row[2] + (row[4] & NOTE ? 1 : 0);
+    for (let { after } = place; ; ) {
+      const answer = this.cut(await this.merged({ ...this.same, after, rows: 1, level: "error" }, signal), false);
+      const found = answer.rows.find((one) => !(one[4] & (NOTE | TRACE)));
+      if (found) return { row: found, place: { ...place, after: answer.first } };
+      if (answer.over) return null;
+      ({ after } = answer);
+    }
   }
 
   /** Bytes of the logs that were not read. */
