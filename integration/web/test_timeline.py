@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from integration.web.browsing import Tab, comes_true
+from integration.harness.places import Place
+from integration.web.browsing import Tab, Web, comes_true, filled, tab_of
 
 NOW = 1_795_420_800_000
 DRAWN = """
@@ -79,3 +80,22 @@ def test_the_legend_shows_a_form_beside_its_words_and_is_folded_at_first(tab: Ta
     painted += "one.getContext('2d').getImageData(0, 0, one.width, one.height).data.buffer).some(Boolean))"
     comes_true(page, painted)
     tab.is_clean()
+
+
+def test_the_timeline_opens_the_lines_that_arrived_at_that_place(browser: Browser, place: Place) -> None:
+    logs = {f"{site}/app.log": b"2026-11-20 08:00:00 INFO of %s\n" % site.encode() * 20 for site in ("kyoto", "oslo")}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        for keys, at, lines in ((("Home", "ArrowDown"), "time", 20), (("Home", "Shift+End"), "from", 40)):
+            page = tab.open("/run/run-1")
+            expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
+            page.get_by_role("application").focus()
+            for key in (*keys, "Enter"):
+                page.keyboard.press(key)
+            expect(page).to_have_url(re.compile(f"merged=arrival&{at}="))
+            expect(page.locator(".crumbs")).to_contain_text("by arrival")
+            comes_true(
+                page, f"document.querySelector('log-list').lines.rows.filter((row) => !(row[4] & 2)).length === {lines}"
+            )
+            expect(page.locator("log-list .row", has_text="of oslo").first).to_be_in_viewport()
+            expect(page.locator(".status .told")).to_have_text("")
+        tab.is_clean()

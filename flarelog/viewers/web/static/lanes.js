@@ -318,23 +318,16 @@ export class Lanes extends Drawn {
     this.read();
   }
 
-  /** Opens the logs of the chosen site at a time, or those of all sites in a stretch of time. */
+  /** Opens the lines that arrived at the chosen site from a time on, or at all sites in a stretch of time: those that the chart shows there. */
   read() {
     const times = [this.begun, this.ended, this.at].filter((time) => time !== undefined);
-    const [from, to] = [Math.min(...times), Math.max(...times)].map(Math.round);
-    const at = this.x(to) - this.x(from) < DRAGGED ? { ...this.place(from), site: this.sites[this.row] } : { merged: "time", from, to };
+    const [from, to] = [Math.min(...times), Math.max(...times)];
+    const { from: begin, to: end, lanes: [{ density }] } = this.record;
+    const bar = (end - begin) / density.length; // ms, within which a bar tells no time
+    const time = Math.max(1, Math.floor(from - bar) - 1);
+    const at = this.x(to) - this.x(from) < DRAGGED ? { time, site: this.sites[this.row] } : { from: time, to: Math.ceil(to + bar) };
     this.cancel();
-    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?${query(at)}` }));
-  }
-
-  /** The order and the time that show what the chosen lane has at *time*: of late lines, those that came then. */
-  place(time) {
-    const lane = this.lanes()[this.row];
-    const { from, to } = this.record;
-    const width = (to - from) / lane?.density.length;
-    const bucket = Math.floor((time - from) / width);
-    const came = lane && this.lateAt(lane, time).length ? [bucket, bucket - 1, bucket + 1].find((at) => lane.density[at]) : undefined;
-    return came >= 0 ? { merged: "arrival", time: Math.floor(from + came * width) } : { merged: "time", time };
+    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=arrival&${query(at)}` }));
   }
 
   cancel() {

@@ -207,7 +207,7 @@ export class LogPage extends Choosing {
   /** The message if there is no row. */
   nothing() {
     const { source } = this;
-    if (source.range) return "No line is of this time.";
+    if (source.range) return source.wanted?.order === "arrival" ? "No line arrived then." : "No line is of this time.";
     if (!source.level) return source.sealed ? "This log is empty." : "No line yet.";
     return this.sought()[0] ?? `No ${this.level.value} ${source.sealed ? (this.stream ? "in this log" : "in these logs") : "yet"}.`;
   }

@@ -160,11 +160,7 @@ export class Moving extends HTMLElement {
     const aim = lines.view()[found]; // undefined if no line is at that time or behind it
     if (beyond) say(this.told, `The log ends before ${asked}.`);
     else if (where.time !== undefined && lines.view().slice(found < 0 ? lines.view().length : found).every(({ row }) => row[4] & NOTE)) {
-      say(this.told, `No line${source.level ? " of this level" : ""} is of ${moment(where.time)} ${zone(where.time)} or later.`);
-    }
-    if (source.range && source.wanted?.order === "time" && source.begins() && source.ends() && !lines.rows.length) {
-      history.replaceState(null, "", location.search.replace("merged=time", "merged=arrival") + location.hash); // the logs were sent later than they were written
-      return globalThis.dispatchEvent(new PopStateEvent("popstate"));
+      say(this.told, `No line${source.level ? " of this level" : ""} ${source.wanted?.order === "arrival" ? "arrived at" : "is of"} ${moment(where.time)} ${zone(where.time)} or later.`);
     }
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
