@@ -415,7 +415,8 @@ class Flow:
                 event = exit_record(mark)
             case Ended():
                 name, event = "file-ended", {"reason": legible(mark.reason)}
-                text = f"the file ended here: {legible(mark.reason)}"
+                anew = "; it was written anew, and its times may go back" if mark.reason == "truncated" else ""
+                text = f"the file ended here: {legible(mark.reason)}{anew}"
                 if self._losses.is_unseen(self._file.identity):
                     text = f"{INCOMPLETE}: {unseen_text([self._file.path])}"
                 elif mark.reason not in SEEN:

@@ -73,6 +73,16 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
             id="a-rotation-is-said-once",
         ),
         pytest.param(
+            [begins(0, "a"), Ended(8, 0, "truncated"), begins(8, "a")],
+            [
+                "one",
+                "two",
+                "── the file ended here: truncated; it was written anew, and its times may go back ──",
+                "three",
+            ],
+            id="after-a-truncation-times-may-go-back",
+        ),
+        pytest.param(
             [Gap(8, 0, 1204, "truncated")],
             ["one", "two", "── gap: 1,204 bytes are lost: truncated ──", "three"],
             id="a-gap",
