@@ -41,6 +41,25 @@ def loss_sentence(mark: Gap | Ended, marks: Sequence[Mark]) -> str:
     return f"{INCOMPLETE} at offset {mark.offset}: {unseen_text([path])}"
 
 
+def unseen_at(path: str, offset: int) -> str:
+    """What happened to the generation of *path*, whose end, at *offset*, was not seen, and where the rest may be."""
+    why = "the file was moved, replaced or removed before it was read to its end"
+    return f"{unseen_text([path])}: {why}; what followed byte {offset:,} may still be at the site"
+
+
+def first_loss(info: StreamInfo) -> tuple[int, str] | None:
+    """The offset of the first loss in the log of *info*, and the sentence about it; None without one."""
+    begin, all_losses = Generation(0, 0, info.stream.path, 0, ""), Losses(info.marks)
+    for mark in info.marks:
+        if isinstance(mark, Generation):
+            begin = mark
+        elif isinstance(mark, Gap):
+            return mark.offset, f"gap at byte {mark.offset:,}: {gap_sentence(mark)}"
+        elif is_loss(mark) and all_losses.is_unseen(begin.identity):
+            return mark.offset, unseen_at(begin.path, mark.offset)
+    return None
+
+
 class Lack(enum.Enum):
     """A reason why a log is not complete; the value is the exit code for it."""
 

@@ -303,7 +303,8 @@ def web_run(stored: Stored) -> str:
     held, others = [one for one in stored.infos if not one.unstored], [one for one in stored.infos if one.unstored]
     made = run_record(RUN, RunState.ENDED, held, {}, live=True, unstored=others)
     (site,) = made["sites"]
-    return f"{site['standing']}, {site['words']} | {' | '.join(made['missing']) or '-'}"
+    missing = [one if isinstance(one, str) else one[0] for one in made["missing"]]
+    return f"{site['standing']}, {site['words']} | {' | '.join(missing) or '-'}"
 
 
 def web_log(stored: Stored) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from flarelog.completeness import INCOMPLETE, SEEN, unseen_text
+from flarelog.completeness import INCOMPLETE, SEEN, unseen_at
 from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Generation, Health
 from flarelog.names import natural
@@ -192,7 +192,7 @@ class _Site:
         if mark.reason in SEEN:
             return Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset)
         path = self._paths.get(one.log, one.log)
-        return Sign(one.at, "gap", f"{INCOMPLETE}: {unseen_text([path])}", one.log, mark.offset)
+        return Sign(one.at, "gap", f"{INCOMPLETE}: {unseen_at(path, mark.offset)}", one.log, mark.offset)
 
     def _happened(self, one: Happening) -> None:
         what = _BECOMES.get(one.what)

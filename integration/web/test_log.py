@@ -425,6 +425,10 @@ def test_a_gap_before_the_first_line_is_at_the_beginning(browser: Browser, place
         page.keyboard.press("g")
         expect(row(page, "000000 step")).to_be_in_viewport()
         expect(row(page, "gap: 789 bytes are lost")).to_be_in_viewport()
+        for name in ("1 gap, 789", "gap at byte 0: 789 bytes are lost"):
+            page = tab.open("/run/run-1")
+            page.get_by_role("link", name=name).first.click()
+            expect(row(page, "gap: 789 bytes are lost")).to_be_in_viewport()
         tab.is_clean()
 
 

@@ -18,6 +18,7 @@ from flarelog.viewers.report.page import (
     LARGE,
     Room,
     fitting,
+    gaps_said,
     left_out,
     machines,
     ranks_said,
@@ -88,7 +89,7 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
         [
             (plain(one.site), _standing(report, one, marks.get(one.site)),
              f"{one.bytes:,}",
-             "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.generations), str(one.gaps),
+             "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.generations), gaps_said(one),
              f"{one.agreed} of {one.logs}", ranks_said(one.ranks),
              code(_last(one) if room.lines else "", 120))
             for one in worst_first(report)[: room.rows]

@@ -182,8 +182,10 @@ def _head(report: Report) -> Iterator[Safe]:
     lost = sum(one.lost for one in report.sites)
     gaps = sum(one.gaps for one in report.sites)
     of_gaps = "gap" if gaps == 1 else "gaps"
-    cards.append((f"{gaps:,}", f"{of_gaps}, {several(lost, 'byte')} lost") if gaps else ("0", "gaps"))
-    if unseen := sum(bool(one.unseen) for one in report.sites):
+    unseen = sum(bool(one.unseen) for one in report.sites)
+    none = ("0", "known gaps" if unseen else "gaps")
+    cards.append((f"{gaps:,}", f"{of_gaps}, {several(lost, 'byte')} lost") if gaps else none)
+    if unseen:
         cards.append((f"{unseen:,}", f"{'site' if unseen == 1 else 'sites'} with an end that was not seen"))
     cards.append((f"{sum(one.agreed for one in report.sites):,} of {logs:,}", "digests agreed"))
     yield tag("ul", *(tag("li", tag("b", number), tag("span", what)) for number, what in cards), class_="cards")
@@ -320,12 +322,17 @@ def words(report: Report, one: SiteFacts) -> str:
     return ": ".join(filter(None, (f"from {report.clock(one.since)}" if one.since else "", one.why)))
 
 
+def gaps_said(one: SiteFacts) -> str:
+    """The number of a site's gaps; where other bytes may be missing it is that of the known ones."""
+    return f"{one.gaps:,} known" if one.unseen else f"{one.gaps:,}"
+
+
 _COLUMNS: dict[str, Callable[[SiteFacts], str]] = {
     "Bytes": lambda one: f"{one.bytes:,}",
     "Lines": lambda one: "-" if one.lines is None else f"{one.lines:,}",
     "Logs": lambda one: f"{one.logs:,}",
     "Generations": lambda one: f"{one.generations:,}",
-    "Gaps": lambda one: f"{one.gaps:,}",
+    "Gaps": gaps_said,
     "Masked bytes": lambda one: "-" if one.masked is None else f"{one.masked:,}",
     "Digests agreed": lambda one: f"{one.agreed} of {one.logs}",
     "Ranks": lambda one: ranks_said(one.ranks),

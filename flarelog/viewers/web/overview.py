@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flarelog.completeness import completeness, in_all
+from flarelog.completeness import INCOMPLETE, completeness, first_loss, in_all, incomplete_lines, is_loss
 from flarelog.lifecycle import RunState
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
@@ -55,7 +55,7 @@ def run_record(
         "state": told.standing(live=live),
         "sites": records,
         "counts": [[stands, counts[stands]] for stands in WORST if counts[stands]],
-        "missing": few_missing([*infos, *unstored]) if whole else [],
+        "missing": _missing_record(infos, few_missing([*infos, *unstored])) if whole else [],
         "copies": f"{left_out(repeated)}; each opens from the page of its run" if repeated else "",
     }
 
@@ -74,6 +74,24 @@ def machines_record(infos: Sequence[StreamInfo], moments: Sequence[Moment]) -> d
         "worst": health.table_of((site, replace(one.health, uptime=None)) for site, one in worst if one is not None),
         "warnings": health.short(infos),
     }
+
+
+def _missing_record(infos: Sequence[StreamInfo], said: Sequence[str]) -> list[Any]:
+    """The sentences *said*; one about a loss is a list, with its site, its log and its offset."""
+    found: dict[str, list[Any]] = {}
+    for info in infos:
+        if (loss := first_loss(info)) is not None:
+            (offset, what), (line,) = loss, incomplete_lines((info,))
+            alone = sum(map(is_loss, info.marks)) == 1
+            told = f"{INCOMPLETE}: {info.stream}: {what}" if alone else f"{line}; the first at byte {offset:,}"
+            found[line] = [told, info.stream.site, info.stream.log, offset]
+    return [found.get(sentence, sentence) for sentence in said]
+
+
+def _loss_record(infos: Sequence[StreamInfo]) -> list[Any] | None:
+    """The log with the first loss of *infos*, its offset, and the sentence about it."""
+    found = ((info.stream.log, *loss) for info in infos if (loss := first_loss(info)) is not None)
+    return next((list(one) for one in found), None)
 
 
 def _standing_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
@@ -96,6 +114,7 @@ def _site_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
         "gaps": len(found.gaps),
         "lost": sum(found.gaps),
         "unseen": found.doubts,
+        "loss": _loss_record(infos),
     }
 
 
@@ -126,6 +145,7 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, c
         "grown": info.grown,
         "gaps": len(info.gaps),
         "unseen": completeness(info).doubts,
+        "loss": _loss_record((info,)),
         "rank": rank,
         "now": now if rank is not None and record["words"].startswith(f"{now}: ") else "",  # without the reason
         "last": last.line if last is not None else "",

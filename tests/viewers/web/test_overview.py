@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flarelog.lifecycle import RunState
-from flarelog.model import OTHERS, Activity, Health, RunInfo, State, StreamId, StreamInfo, unnamed
+from flarelog.model import (
+    OTHERS,
+    Activity,
+    Ended,
+    Gap,
+    Generation,
+    Health,
+    Mark,
+    RunInfo,
+    State,
+    StreamId,
+    StreamInfo,
+    unnamed,
+)
 from flarelog.records import ordered
 from flarelog.stores.moments import HEALTH, Moment
 from flarelog.viewers.standings import summary
@@ -118,6 +133,31 @@ def test_a_log_of_which_nothing_is_stored_is_said_on_both_pages() -> None:
     listed = RunInfo("run-1", "", sites=1, streams=1, sealed=1, unstored=1)
     (of_all,) = chosen([listed], Wanted(), {}, live=True).shown
     assert (of_all.state, of_all.info.unstored) == (record["state"], 1) == ("idle", 1)
+
+
+BEGUN = Generation(0, 0, "a.log", 0, "x")
+WHY = "the file was moved, replaced or removed before it was read to its end"
+
+
+@together(
+    ("marks", "told"),
+    [
+        ([Gap(7, 0, 30, "truncated")], "gap at byte 7: 30 bytes are lost: truncated"),
+        (
+            [BEGUN, Ended(7, 0, "unseen")],
+            f"the end of a.log was not seen: {WHY}; what followed byte 7 may still be at the site",
+        ),
+        ([BEGUN, Gap(7, 0, 30, "y"), Gap(8, 0, 9, "z")], "2 gaps: 39 bytes are lost; the first at byte 7"),
+        ([BEGUN, Ended(7, 0, "unseen"), replace(BEGUN, offset=7, source_offset=7)], None),  # it was found again
+    ],
+)
+def test_a_loss_is_said_with_its_place(marks: list[Mark], told: str | None) -> None:
+    info = StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 9, 0, True, marks=tuple(marks))
+    record = run_record("run-1", RunState.ENDED, [info], {}, live=True)
+    assert record["missing"] == ([[f"incomplete: run-1/kyoto/a.log: {told}", "kyoto", "a.log", 7]] if told else [])
+    (site,) = record["sites"]
+    for one in (site, *site["streams"]):
+        assert (one.get("loss") or [])[:2] == (["a.log", 7] if told else [])
 
 
 def test_a_rank_has_its_state_without_the_reason_and_a_site_its_place() -> None:

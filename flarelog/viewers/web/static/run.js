@@ -284,11 +284,11 @@ export class RunPage extends HTMLElement {
     if (!this.record) return;
     const { state, listing, listed, counts, missing = [] } = this.record;
     const sites = this.away ? this.record.sites.map((site) => ({ ...earlier(site), streams: site.streams.map(earlier), unstored: site.unstored?.map(earlier) })) : this.record.sites;
-    const told = missing.join("\n");
+    const told = JSON.stringify(missing);
     const every = this.ordered(sites, freely);
     if ((this.sorted || !this.complete) && differs(this.missing, told)) {
-      this.missing.hidden = !told;
-      this.missing.replaceChildren(...missing.map((sentence) => h("li", {}, icon("incomplete"), sentence)));
+      this.missing.hidden = !missing.length;
+      this.missing.replaceChildren(...missing.map((one) => h("li", {}, icon("incomplete"), Array.isArray(one) ? h("a", { href: this.lossAt(...one.slice(1)) }, one[0]) : one)));
     }
     this.complete ||= !listing;
     if (!listing) this.chosen.keep(sites);
@@ -407,8 +407,17 @@ export class RunPage extends HTMLElement {
     say(clocks, one.skew === null || one.skew === undefined ? "\u2013" : skew(one.skew));
     const gaps = one.gaps ?? 0;
     const gone = [gaps && `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}`, one.unseen && several(one.unseen, "unseen end")].filter(Boolean);
-    say(missing, gone.join(", ") || "\u2013");
+    const told = gone.join(", ");
+    if (differs(missing, `${told} ${one.loss}`)) {
+      const [log, offset, title] = one.loss ?? [];
+      missing.replaceChildren(told && one.loss ? h("a", { href: this.lossAt(one.of ?? one.site, log, offset), title }, told) : told || "\u2013");
+    }
     missing.classList.toggle("some", gone.length > 0);
+  }
+
+  /** The address of the line above a loss at *offset*. */
+  lossAt(site, log, offset) {
+    return `${path(this.run, site, log)}#bytes=${Math.max(0, offset - 1)}-${Math.max(1, offset)}`;
   }
 
   /** One log in the row of its site: its rank with its state, and its bar or its last line. */
