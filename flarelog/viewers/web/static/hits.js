@@ -148,8 +148,9 @@ export class Hits {
 
   /** How many of the first hits in `all` have their places: no hit that is not known yet comes before them. */
   get sure() {
-    const ends = this.lacking().map(({ last }) => last);
-    if (!this.listed || ends.includes(undefined)) return 0;
+    const lacking = this.lacking();
+    const ends = lacking.flatMap(({ last }) => last ?? []);
+    if (!this.listed || ends.length < lacking.length) return 0;
     return ends.length ? this.all.indexOf(ends.reduce((one, other) => (this.compare(one, other) < 0 ? one : other))) + 1 : this.all.length;
   }
 
