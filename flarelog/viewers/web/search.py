@@ -12,9 +12,8 @@ import json
 import re
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import Any
 
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, Unavailable
 from flarelog.linear import compiled
@@ -186,7 +185,7 @@ class Search:
         infos: Sequence[StreamInfo],
         query: Query,
         *,
-        plain_of: Callable[[Origin, StreamInfo], Any],
+        plain_of: Callable[[Origin, StreamInfo, bytes | None], Awaitable[bool | None]],
         stamps: Callable[[StreamId], Stamps],
         starts: Mapping[StreamId, int],
         start: int = 0,

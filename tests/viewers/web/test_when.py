@@ -122,7 +122,8 @@ def test_a_line_above_a_place_is_read_in_few_bytes_first(tmp_path: Path, between
             appender = await held.appender(STREAM, b"producer")
             await appender.append(0, data)
             await appender.close()
-        async with Counted(str(tmp_path)) as origin:
+        origin = Counted(str(tmp_path))
+        async with origin:
             info = await info_of(origin, STREAM)
             told = await When(origin, info, stamps, plain=True).told(data.index(line(1999)))
             return told, origin.read
