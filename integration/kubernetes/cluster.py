@@ -1,7 +1,8 @@
 """A Kubernetes cluster of one node: etcd, API server, containerd and kubelet; no scheduler, controllers or CNI.
 
-``Cluster`` starts them on loopback ports, in namespaces of their own (``node``), below one directory. Pods use the
-host's network and are bound to the node by their manifests (``pods``). ``logs`` is the node's ``/var/log/pods``.
+``Cluster`` starts them in namespaces of their own (``node``), below one directory. Pods use the node's network, which
+is a loopback interface, and are bound to the node by their manifests (``pods``). ``logs`` is the node's
+``/var/log/pods``. Outside, API server and kubelet have loopback ports; ``node.inside`` runs a program in its network.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -24,11 +26,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from integration.harness.places import PATIENCE, free_address, until
+from integration.harness.places import PATIENCE, until
 from integration.kubernetes import images, parts
 from tests.certificates import Authority
 
-NODE = "127.0.0.1"  # the node's name and, therefore, its address: a kubelet takes no loopback address as --node-ip
+NODE = "node-1"
+# The node's addresses, in its own network alone. The second is the API server's for pods, as the first of the services;
+# at other ports than 443 it would need a proxy.
+ADDRESS, SERVICE = "198.18.0.1", "10.0.0.1"
+PORTS = {"api": 443, "kubelet": 10250}
 PREFIX = "flarelog-kubernetes-"
 INSIDE = Path(__file__).parent / "inside"  # programs that run in pods: the node has them in /run/inside
 START = 120.0  # seconds, on a loaded machine: the API server takes 2 s on an idle one
@@ -130,13 +136,22 @@ class Node:
             for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new group, which no process can then join
                 if (group / name).exists():
                     (group / name).write_bytes((group.parent / name).read_bytes())
+        listeners = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
+        self.addresses = {name: "{}:{}".format(*listener.getsockname()) for name, listener in listeners.items()}
+        relayed = [f"{listener.fileno()}:{PORTS[name]}" for name, listener in listeners.items()]
         self._process = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--cgroup", "--mount-proc",
-             sys.executable, str(Path(__file__).with_name("node.py")), str(directory)],
+            ["unshare", "--mount", "--net", "--pid", "--fork", "--cgroup", "--mount-proc",
+             sys.executable, str(Path(__file__).with_name("node.py")), str(directory), ADDRESS, SERVICE, *relayed],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=self._join,
             env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
+            pass_fds=[listener.fileno() for listener in listeners.values()],
         )  # fmt: skip
+        for listener in listeners.values():
+            listener.close()
         self._answer()
+        first = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
+        self.inside = ("nsenter", "--target", first, "--net", "--")
+        """The words before a command that make it use the node's network."""
 
     def _join(self) -> None:
         for group in self._groups:
@@ -208,30 +223,26 @@ class Cluster:
     """
 
     def __init__(self, directory: Path, kubelet: Manifest | None = None) -> None:
+        bin = parts.built()
         self.directory = directory
         self.logs = directory / "log" / "pods"
         self.authority = Authority.new(directory / "certs")
         self._admin = os.urandom(16).hex()
         (directory / "tokens.csv").write_text(f'{self._admin},admin,admin,"system:masters"\n')
-        ports = {name: free_address() for name in ("etcd", "peer", "api", "kubelet")}
         ca = directory / "certs" / "ca.crt"
-        self.api = Endpoint(ports["api"], ca, self._admin)
-        self.kubelet_server = Endpoint(ports["kubelet"], ca, self._admin)
         self.node = Node(directory)
-        self.configuration = configuration(ports["kubelet"], directory) | (kubelet or {})
+        self.api = Endpoint(self.node.addresses["api"], ca, self._admin)
+        self.kubelet_server = Endpoint(self.node.addresses["kubelet"], ca, self._admin)
+        self.configuration = configuration(directory) | (kubelet or {})
         self._write_files()
-        bin = parts.built()
         self.etcd = self._part(
-            "etcd", "etcd", "--data-dir", str(directory / "etcd"), "--logger", "zap", "--log-level", "warn",
-            "--listen-client-urls", f"http://{ports['etcd']}", "--advertise-client-urls", f"http://{ports['etcd']}",
-            "--listen-peer-urls", f"http://{ports['peer']}", "--initial-advertise-peer-urls", f"http://{ports['peer']}",
-            "--initial-cluster", f"default=http://{ports['peer']}",
+            "etcd", "etcd", "--data-dir", str(directory / "etcd"), "--logger", "zap", "--log-level", "warn"
         )  # fmt: skip
-        self.api_server = self._part("kube-apiserver", str(bin / "kube-apiserver"), *self._api_flags(ports))
+        self.api_server = self._part("kube-apiserver", str(bin / "kube-apiserver"), *self._api_flags())
         self.containerd = self._part("containerd", "containerd", "--config", str(directory / "containerd.toml"))
         self.kubelet = self._part(
             "kubelet", str(bin / "kubelet"), "--config", str(directory / "kubelet.json"), "--hostname-override", NODE,
-            "--kubeconfig", str(directory / "kubeconfig.json"),
+            "--node-ip", ADDRESS, "--kubeconfig", str(directory / "kubelet-access.json"),
         )  # fmt: skip
 
     def _part(self, name: str, *command: str) -> Part:
@@ -250,14 +261,15 @@ class Cluster:
         shutil.copytree(INSIDE, self.directory / "run" / "inside")
         (self.directory / "containerd.toml").write_text(CONTAINERD)
         self.configure()
-        user = {"name": "admin", "user": {"token": self._admin}}
-        cluster = {"server": f"https://{self.api.address}", "certificate-authority": str(self.api.ca)}
-        described = {
-            "apiVersion": "v1", "kind": "Config", "current-context": "test", "users": [user],
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
-        }  # fmt: skip
-        (self.directory / "kubeconfig.json").write_text(json.dumps(described))
+        for name, server in (("kubelet-access", f"{ADDRESS}:{PORTS['api']}"), ("kubeconfig", self.api.address)):
+            cluster = {"server": f"https://{server}", "certificate-authority": str(self.api.ca)}
+            described = {
+                "apiVersion": "v1", "kind": "Config", "current-context": "test",
+                "users": [{"name": "admin", "user": {"token": self._admin}}],
+                "clusters": [{"name": "test", "cluster": cluster}],
+                "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+            }  # fmt: skip
+            (self.directory / f"{name}.json").write_text(json.dumps(described))
 
     def configure(self, **changes: Any) -> None:
         """Write the kubelet's configuration with *changes*, which its next start reads."""
@@ -267,16 +279,14 @@ class Cluster:
     def renew_certificates(self) -> None:
         """New certificates for kubelet and API server, by the same CA, which they read at their next start."""
         for name in ("kubelet", "kube-apiserver"):
-            self.authority.issue(name, hosts=(NODE,))
+            self.authority.issue(name, hosts=("127.0.0.1", ADDRESS, SERVICE, NODE, "kubernetes.default.svc"))
 
-    def _api_flags(self, ports: Mapping[str, str]) -> list[str]:
+    def _api_flags(self) -> list[str]:
         certs = self.directory / "certs"
-        host, _, port = ports["api"].rpartition(":")
         flags = {
-            "etcd-servers": f"http://{ports['etcd']}",
-            "bind-address": host,
-            "advertise-address": host,
-            "secure-port": port,
+            "etcd-servers": "http://127.0.0.1:2379",
+            "advertise-address": ADDRESS,
+            "secure-port": PORTS["api"],
             "cert-dir": certs,
             "tls-cert-file": certs / "kube-apiserver.crt",
             "tls-private-key-file": certs / "kube-apiserver.key",
@@ -287,6 +297,7 @@ class Cluster:
             "service-account-signing-key-file": certs / "accounts.key",
             "service-cluster-ip-range": "10.0.0.0/24",
             "endpoint-reconciler-type": "none",
+            "kubelet-preferred-address-types": "InternalIP",
             "kubelet-certificate-authority": certs / "ca.crt",
             "kubelet-client-certificate": certs / "kube-apiserver.crt",
             "kubelet-client-key": certs / "kube-apiserver.key",
@@ -459,14 +470,12 @@ version = 2
 """
 
 
-def configuration(address: str, directory: Path) -> Manifest:
+def configuration(directory: Path) -> Manifest:
     """The kubelet's configuration; it leaves the host's settings, cgroups and packet filter alone."""
     certs = directory / "certs"
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": NODE,
-        "port": int(address.rpartition(":")[2]),
         "healthzPort": 0,
         "tlsCertFile": str(certs / "kubelet.crt"),
         "tlsPrivateKeyFile": str(certs / "kubelet.key"),

@@ -1,16 +1,21 @@
-"""The first process of a node: it has mounts, processes and cgroups of its own, and all of the node ends with it.
+"""The first process of a node: it has a network, mounts, processes and cgroups of its own; the node ends with it.
 
 Started by ``cluster``, which asks it over its standard input, a line of JSON each, to start, signal and await programs.
 When that pipe closes, however the tests ended, this process ends, and the kernel kills all others of its namespace.
+Listening sockets that it was given belong to the network outside: a thread relays their connections to ports inside.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +36,10 @@ def mount(*words: str) -> None:
     subprocess.run(["mount", *words], check=True)
 
 
-def furnish(directory: Path) -> None:
+def furnish(directory: Path, addresses: list[str]) -> None:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for address in addresses:
+        subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=True)
     for name, path in OWN.items():
         (directory / name).mkdir(exist_ok=True)
         mount("--bind", str(directory / name), path)
@@ -97,8 +105,39 @@ class Children:
             self._ended[pid] = os.waitstatus_to_exitcode(status)
 
 
-def main(directory: Path) -> None:
-    furnish(directory)
+async def relay(listeners: dict[socket.socket, int]) -> None:
+    """Pass each connection of a listener to its port of the node."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+        except OSError:
+            writer.transport.abort()
+
+    async def connected(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:  # nobody listens
+            writer.transport.abort()
+            return
+        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+        for each in (writer, inner_writer):
+            each.close()
+
+    servers = [await asyncio.start_server(partial(connected, port), sock=each) for each, port in listeners.items()]
+    await asyncio.gather(*(server.serve_forever() for server in servers))
+
+
+def main(directory: Path, *words: str) -> None:
+    furnish(directory, [word for word in words if ":" not in word])
+    pairs = [word.split(":") for word in words if ":" in word]
+    listeners = {socket.socket(fileno=int(descriptor)): int(port) for descriptor, port in pairs}
+    for listener in listeners:
+        listener.set_inheritable(False)
+    threading.Thread(target=lambda: asyncio.run(relay(listeners)), daemon=True).start()
     children = Children(directory)
     answer(True)
     for line in sys.stdin:
@@ -115,4 +154,4 @@ def answer(result: Any) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the tests, which end the node
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -25,6 +25,7 @@ PACKAGES = {  # a program, and the Debian package that has it
     "etcd": "etcd-server",
     "busybox": "busybox-static",
     "unshare": "util-linux",
+    "ip": "iproute2",
 }
 
 

@@ -13,7 +13,7 @@ from integration.kubernetes.cluster import Cluster, Manifest
 from integration.kubernetes.inside.write import line
 from integration.kubernetes.pods import pod, writer
 
-RATE, LINES, PAUSE = 20_000, 400_000, 5.0
+RATE, LINES, PAUSE = 20_000, 400_000, 12.0
 
 
 class ApiFollow(threading.Thread):
