@@ -1,4 +1,4 @@
-"""A Kubernetes cluster of one node: etcd, API server, containerd and kubelet; no scheduler, controllers or CNI.
+"""A Kubernetes cluster of one node: etcd, API server, containerd and kubelet; no scheduler, and no network for pods.
 
 ``Cluster`` starts them in namespaces of their own (``node``), below one directory. Pods use the node's network, which
 is a loopback interface, and are bound to the node by their manifests (``pods``). ``logs`` is the node's
@@ -9,210 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.client
+import functools
 import json
 import os
 import shutil
-import signal
-import socket
-import ssl
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from integration.harness.places import PATIENCE, until
 from integration.kubernetes import images, parts
+from integration.kubernetes.endpoints import Endpoint, ready
+from integration.kubernetes.processes import ADDRESS, PORTS, PREFIX, SERVICE, START, Node, Part, sweep, sweep_leftovers
 from tests.certificates import Authority
 
 NODE = "node-1"
-# The node's addresses, in its own network alone. The second is the API server's for pods, as the first of the services;
-# at other ports than 443 it would need a proxy.
-ADDRESS, SERVICE = "198.18.0.1", "10.0.0.1"
-PORTS = {"api": 443, "kubelet": 10250}
-PREFIX = "flarelog-kubernetes-"
 INSIDE = Path(__file__).parent / "inside"  # programs that run in pods: the node has them in /run/inside
-START = 120.0  # seconds, on a loaded machine: the API server takes 2 s on an idle one
-CLUSTER_WIDE = ("Namespace", "Node", "ClusterRole", "ClusterRoleBinding", "PriorityClass")
+CLUSTER_WIDE = (
+    "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace", "Node", "PriorityClass"
+)  # fmt: skip
 
 Manifest = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """An HTTPS server of the cluster, asked by one user."""
-
-    address: str  # HOST:PORT
-    ca: Path
-    token: str = field(repr=False, default="")
-
-    def connect(self, seconds: float = 60.0) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(
-            self.address, timeout=seconds, context=ssl.create_default_context(cafile=str(self.ca))
-        )
-
-    def open(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None,
-        seconds: float = 60.0,
-    ) -> http.client.HTTPResponse:  # fmt: skip
-        """The answer, its body unread. *seconds* bounds each wait for bytes."""
-        connection = self.connect(seconds)
-        authorization = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        connection.request(method, path, body, {"Connection": "close", **authorization, **(headers or {})})
-        return connection.getresponse()
-
-    def ask(
-        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        with self.open(method, path, body, headers) as answer:
-            return Answer(answer.status, dict(answer.getheaders()), answer.read())
-
-    def get(self, path: str, **query: str | int | bool) -> Answer:
-        asked = urlencode({name: str(value).lower() if value is True else value for name, value in query.items()})
-        return self.ask("GET", f"{path}?{asked}" if asked else path)
-
-    def as_user(self, token: str) -> Endpoint:
-        return Endpoint(self.address, self.ca, token)
-
-
-@dataclass(frozen=True)
-class Part:
-    """A program of the node. ``kubelet.restart()``: it is stopped, and started with what its files say now."""
-
-    name: str
-    node: Node
-    command: Sequence[str]
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    def start(self) -> None:
-        self.node.call("start", self.name, list(self.command), dict(self.env))
-
-    def send(self, number: int) -> None:
-        self.node.call("signal", self.name, number)
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        self.send(number)
-        until(lambda: self.ended is not None, lambda: f"{self.name} ends", START)
-
-    def restart(self, number: int = signal.SIGTERM) -> None:
-        self.stop(number)
-        self.start()
-
-    @property
-    def ended(self) -> int | None:
-        """The exit code, or minus the signal's number; None while it runs."""
-        result = self.node.call("ended", self.name)
-        assert result is None or isinstance(result, int)
-        return result
-
-    @property
-    def said(self) -> str:
-        return (self.node.directory / f"{self.name}.out").read_text(errors="replace")
-
-
-class Node:
-    """The namespaces of a node below *directory*, and the process that holds them (``node.py``)."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._groups = cgroups(directory.name)
-        for group in self._groups:
-            group.mkdir(exist_ok=True)
-            for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new group, which no process can then join
-                if (group / name).exists():
-                    (group / name).write_bytes((group.parent / name).read_bytes())
-        listeners = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
-        self.addresses = {name: "{}:{}".format(*listener.getsockname()) for name, listener in listeners.items()}
-        relayed = [f"{listener.fileno()}:{PORTS[name]}" for name, listener in listeners.items()]
-        self._process = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--pid", "--fork", "--cgroup", "--mount-proc",
-             sys.executable, str(Path(__file__).with_name("node.py")), str(directory), ADDRESS, SERVICE, *relayed],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=self._join,
-            env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
-            pass_fds=[listener.fileno() for listener in listeners.values()],
-        )  # fmt: skip
-        for listener in listeners.values():
-            listener.close()
-        self._answer()
-        first = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
-        self.inside = ("nsenter", "--target", first, "--net", "--")
-        """The words before a command that make it use the node's network."""
-
-    def _join(self) -> None:
-        for group in self._groups:
-            (group / "cgroup.procs").write_text("0")
-
-    def call(self, name: str, *args: Any) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"call": name, "with": args}) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the node's first process ended with {self._process.wait()}"
-        said = json.loads(line)
-        assert "error" not in said, said
-        return said["result"]
-
-    def close(self) -> None:
-        """End all processes of the node, at once."""
-        with self._process:  # closes its pipes, and waits
-            pass
-
-
-def cgroups(name: str) -> list[Path]:
-    """The directories of the cgroup *name* below this process's own, one of each hierarchy that is mounted."""
-    found = []
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, hierarchy, path = line.split(":", 2)
-        mounted = Path("/sys/fs/cgroup") / (hierarchy.removeprefix("name=") or "unified")
-        if (mounted / "cgroup.procs").exists():
-            found.append(mounted / path.lstrip("/") / name)
-    return found
-
-
-def sweep(directory: Path) -> None:
-    """Remove *directory* and the cgroups of a node that has ended."""
-    for group in cgroups(directory.name):
-        for path, _, _ in os.walk(group, topdown=False):
-            # The kernel removes a process from its cgroup some time after it ended.
-            until(lambda path=path: removed(Path(path)), f"{path} is empty")  # type: ignore[misc]
-    shutil.rmtree(directory)
-
-
-def removed(group: Path) -> bool:
-    try:
-        group.rmdir()
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return False
-    return True
-
-
-def sweep_leftovers() -> None:
-    """Remove what tests left that were killed; each living cluster has a lock."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError), open(directory / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            sweep(directory)
 
 
 class Cluster:
@@ -223,7 +43,7 @@ class Cluster:
     """
 
     def __init__(self, directory: Path, kubelet: Manifest | None = None) -> None:
-        bin = parts.built()
+        bin = parts.built(*parts.BUILT)
         self.directory = directory
         self.logs = directory / "log" / "pods"
         self.authority = Authority.new(directory / "certs")
@@ -245,6 +65,16 @@ class Cluster:
             "--node-ip", ADDRESS, "--kubeconfig", str(directory / "kubelet-access.json"),
         )  # fmt: skip
 
+    @functools.cached_property
+    def controllers(self) -> Part:
+        """Those of Jobs, DaemonSets, StatefulSets and the like, which a test starts that needs them."""
+        certs = self.directory / "certs"
+        return self._part(
+            parts.CONTROLLERS, str(parts.built(parts.CONTROLLERS) / parts.CONTROLLERS), "--leader-elect=false",
+            "--kubeconfig", str(self.directory / "kubelet-access.json"), "--root-ca-file", str(self.api.ca),
+            "--service-account-private-key-file", str(certs / "accounts.key"), "--bind-address", "127.0.0.1",
+        )  # fmt: skip
+
     def _part(self, name: str, *command: str) -> Part:
         return Part(name, self.node, command)
 
@@ -260,6 +90,8 @@ class Cluster:
         (self.directory / "static").mkdir()
         shutil.copytree(INSIDE, self.directory / "run" / "inside")
         (self.directory / "containerd.toml").write_text(CONTAINERD)
+        (self.directory / "run" / "cni").mkdir()
+        (self.directory / "run" / "cni" / "none.conflist").write_text(json.dumps(CNI))
         self.configure()
         for name, server in (("kubelet-access", f"{ADDRESS}:{PORTS['api']}"), ("kubeconfig", self.api.address)):
             cluster = {"server": f"https://{server}", "certificate-authority": str(self.api.ca)}
@@ -363,7 +195,8 @@ class Cluster:
 
     def delete(self, manifest: Manifest, grace: int | None = None) -> None:
         """As ``kubectl delete --wait=false``. *grace*: seconds until the containers are killed; None: the pod's own."""
-        answer = self.api.ask("DELETE", path_of(manifest) + ("" if grace is None else f"?gracePeriodSeconds={grace}"))
+        query = "propagationPolicy=Background" + ("" if grace is None else f"&gracePeriodSeconds={grace}")
+        answer = self.api.ask("DELETE", f"{path_of(manifest)}?{query}")
         assert answer.status in (200, 202), answer.body.decode()
 
     def get(self, manifest: Manifest) -> Manifest | None:
@@ -371,6 +204,30 @@ class Cluster:
         answer = self.api.get(path_of(manifest))
         assert answer.status in (200, 404), answer.body.decode()
         return None if answer.status == 404 else answer.json()
+
+    def schedule(self) -> None:
+        """Bind all pods without a node to this one."""
+        for pod in self.api.get("/api/v1/pods", fieldSelector="spec.nodeName=").json()["items"]:
+            named = pod["metadata"]
+            binding = {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": named["name"]},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+            }
+            path = f"/api/v1/namespaces/{named['namespace']}/pods/{named['name']}/binding"
+            self.api.ask("POST", path, json.dumps(binding).encode(), {"Content-Type": "application/json"})
+
+    def pods(self, selector: str, *phases: str, count: int) -> list[Manifest]:
+        """Wait until *count* pods with the labels of *selector* are in one of *phases*; return them."""
+
+        def found() -> list[Manifest]:
+            self.schedule()
+            listed = self.api.get("/api/v1/pods", labelSelector=selector).json()["items"]
+            ready = [pod for pod in listed if pod["status"].get("phase") in phases]
+            return ready if len(ready) == count else []
+
+        return until(found, lambda: f"{count} pods {selector}: {self.talk()}", START)
 
     def gone(self, manifest: Manifest) -> None:
         until(lambda: self.get(manifest) is None, lambda: f"{path_of(manifest)} is gone:\n{self.talk()}", START)
@@ -440,19 +297,12 @@ class Cluster:
         return self.logs / f"{named['namespace']}_{named['name']}_{named['uid']}" / container
 
 
-def ready(endpoint: Endpoint, path: str) -> bool:
-    try:
-        return endpoint.get(path).status == 200
-    except OSError:
-        return False
-
-
 def path_of(manifest: Manifest) -> str:
     """The path of the object in the API; a kind's plural is regular for what is used here."""
     version, kind, named = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
     root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
     namespace = "" if kind in CLUSTER_WIDE else f"/namespaces/{named.get('namespace', 'default')}"
-    plural = f"{kind.lower()}es" if kind.endswith("s") else f"{kind.lower()}s"
+    plural = f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s"
     return f"{root}{namespace}/{plural}/{quote(named['name'])}"
 
 
@@ -467,7 +317,11 @@ version = 2
   sandbox_image = "{images.PAUSE}"
   disable_apparmor = true
   restrict_oom_score_adj = true  # root without CAP_SYS_RESOURCE cannot lower it, as a pause container asks
+[plugins."io.containerd.grpc.v1.cri".cni]
+  conf_dir = "/run/cni"
 """
+# Without a network for pods the node would not be Ready, and controllers would remove its pods; none of them uses it.
+CNI = {"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "loopback"}]}
 
 
 def configuration(directory: Path) -> Manifest:

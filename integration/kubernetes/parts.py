@@ -1,22 +1,25 @@
-"""The programs of a Kubernetes node: the kubelet and the API server, built from their Go modules, and Debian's others.
+"""The programs of a Kubernetes node: kubelet, API server and controllers, from their Go modules, and Debian's others.
 
-The two are built once for each version, into ``~/.cache/flarelog/kubernetes-VERSION`` (FLARELOG_KUBERNETES_CACHE names
+They are built once for each version, into ``~/.cache/flarelog/kubernetes-VERSION`` (FLARELOG_KUBERNETES_CACHE names
 another directory for all versions). ``python -m integration.kubernetes.parts`` builds them before any test: it takes
-17 minutes of CPU, and 3 GB of Go's own caches.
+20 minutes of CPU, and 3 GB of Go's own caches.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 VERSION = os.environ.get("FLARELOG_KUBERNETES_VERSION") or "v1.35.4"
 BUILT = ("kubelet", "kube-apiserver")
+CONTROLLERS = "kube-controller-manager"  # built when a test needs it
 PACKAGES = {  # a program, and the Debian package that has it
     "containerd": "containerd",
     "ctr": "containerd",
@@ -51,13 +54,21 @@ def cache(version: str = VERSION) -> Path:
     return Path(root) / f"kubernetes-{version}"
 
 
-def built(version: str = VERSION) -> Path:
-    """The directory with kubelet and kube-apiserver of *version*, which are built if they are missing."""
+def built(*programs: str, version: str = VERSION) -> Path:
+    """The directory with these *programs* of Kubernetes, which are built if they are missing."""
     directory = cache(version)
     target = directory / "bin"
-    if all((target / name).exists() for name in BUILT):
-        return target
-    directory.mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
+    with open(directory / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other tests may be building them
+        missing = [name for name in programs if not (target / name).exists()]
+        if missing:
+            build(directory, version, missing)
+    return target
+
+
+def build(directory: Path, version: str, programs: Sequence[str]) -> None:
+    """Build *programs* into the directory ``bin`` of *directory*."""
     env = {**os.environ, "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"}
     go = ("nice", "go")
     module = subprocess.check_output([*go, "mod", "download", "-json", f"k8s.io/kubernetes@{version}"], env=env)
@@ -71,18 +82,16 @@ def built(version: str = VERSION) -> Path:
         + "".join(f"replace {part} => {part} v0{version.removeprefix('v1')}\n" for part in staged)
     )
     flags = f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
-    commands = [f"k8s.io/kubernetes/cmd/{name}" for name in BUILT]
-    unfinished = directory / "unfinished"  # renamed when it is whole: a build that was killed leaves no half program
+    paths = [f"k8s.io/kubernetes/cmd/{name}" for name in programs]
+    unfinished = directory / "unfinished"  # a build that was killed leaves no half program in bin
     subprocess.run(
-        [*go, "build", "-ldflags", flags, "-o", f"{unfinished}/", *commands], cwd=directory, env=env, check=True
+        [*go, "build", "-ldflags", flags, "-o", f"{unfinished}/", *paths], cwd=directory, env=env, check=True
     )
-    target.mkdir(exist_ok=True)
-    for name in BUILT:
-        (unfinished / name).replace(target / name)
-    return target
+    for name in programs:
+        (unfinished / name).replace(directory / "bin" / name)
 
 
 if __name__ == "__main__":
     if reason := missing():
         sys.exit(reason)
-    print(built())
+    print(built(*BUILT, CONTROLLERS))

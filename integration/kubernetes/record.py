@@ -11,6 +11,7 @@ import json
 import shutil
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,10 @@ from typing import Any
 
 from integration.harness.places import until
 from integration.kubernetes import parts
-from integration.kubernetes.cluster import NODE, START, Cluster, Endpoint, Manifest, new_cluster
+from integration.kubernetes.cluster import NODE, Cluster, Manifest, new_cluster
+from integration.kubernetes.endpoints import Endpoint
 from integration.kubernetes.pods import PYTHON, container, pod, shell, writer
+from integration.kubernetes.processes import START
 
 TARGET = Path(__file__).parent.parent.parent / "tests" / "data" / "kubernetes"
 MIB = 1 << 20
@@ -52,7 +55,7 @@ class Recording:
         path.write_bytes(data)
 
     def status(self, name: str, pod: Manifest) -> None:
-        self.keep(f"pods/{name}.json", json.dumps(pod, indent=1).encode() + b"\n")
+        self.keep(f"pods/{name}.json", json.dumps(pod).encode() + b"\n")
 
     def answer(
         self, name: str, of: str, path: str, *, method: str = "GET", token: str | None = None, seconds: float = 0.0,
@@ -102,11 +105,20 @@ def record(cluster: Cluster, target: Path) -> None:
     recording = Recording(target, cluster)
     version = cluster.api.get("/version").json()["gitVersion"]
     (target / "VERSION").write_text(f"{version}\n")
-    since = cluster.api.get("/api/v1/pods").json()["metadata"]["resourceVersion"]
     record_talker(cluster, recording)
+    since = cluster.api.get("/api/v1/pods").json()["metadata"]["resourceVersion"]
+    of_one = "watch=true&fieldSelector=metadata.name%3Dattempts&allowWatchBookmarks=true&timeoutSeconds=75"
+    life = threading.Thread(  # long enough for a bookmark, which comes each minute
+        target=recording.answer,
+        args=("watch-life", "api", f"/api/v1/pods?{of_one}&resourceVersion={since}"),
+        kwargs={"seconds": 90},
+    )
+    life.start()
     record_attempts(cluster, recording)
     record_ends(cluster, recording)
-    record_watches(cluster, recording, since)
+    record_owned(cluster, recording)
+    life.join()
+    record_watches(cluster, recording)
     recording.close()
 
 
@@ -127,6 +139,8 @@ def record_talker(cluster: Cluster, recording: Recording) -> None:
     cluster.kubelet.send(18)
     node_log = cluster.account("reads-node-logs", {"apiGroups": [""], "resources": ["nodes/log"], "verbs": ["get"]})
     nobody = cluster.account("reads-nothing")
+    reader = cluster.kubelet_server.as_user(node_log)
+    until(lambda: reader.get("/logs/").status == 200, "the account has its right")
     logs = f"/logs/pods/{directory.relative_to(cluster.logs)}"
     rotated = next(path.name for path in sorted(directory.glob("0.log.*")) if path.suffix == ".gz")
     ask: Callable[..., None] = recording.answer
@@ -181,8 +195,8 @@ def record_attempts(cluster: Cluster, recording: Recording) -> None:
 
 def record_ends(cluster: Cluster, recording: Recording) -> None:
     """The status of pods that ended in each way."""
-    limited: dict[str, Any] = {"resources": {"limits": {"memory": "48Mi"}}}
-    cached: dict[str, Any] = {"volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
+    limited: Manifest = {"resources": {"limits": {"memory": "48Mi"}}}
+    cached: Manifest = {"volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
     cache = {"name": "cache", "emptyDir": {"sizeLimit": "1Mi"}}
     segfault = "import ctypes; ctypes.string_at(0)"
     ends = {
@@ -201,10 +215,45 @@ def record_ends(cluster: Cluster, recording: Recording) -> None:
         made = cluster.apply(manifest)
         recording.status(name, cluster.reaches(made, "Succeeded", "Failed"))
         cluster.delete(made, grace=0)
+    busy: Manifest = {"resources": {"requests": {"cpu": "1500m"}}}
+    preempted = cluster.apply(pod("preempted", shell("echo here; sleep 1000", **busy)))
+    cluster.reaches(preempted, "Running")
+    critical = pod("critical", shell("sleep 1000", **busy), priorityClassName="system-node-critical")
+    cluster.apply(critical)
+    recording.status("preempted", cluster.reaches(preempted, "Failed"))
+    recording.status("no-room", cluster.reaches(cluster.apply(pod("no-room", shell("true", **busy))), "Failed"))
+    for name in ("preempted", "critical", "no-room"):
+        cluster.delete(pod(name), grace=0)
     waiting = cluster.apply(pod("no-image", {**shell("true"), "image": "flarelog.test/none:1"}))
     until(lambda: waits(cluster.get(waiting)), "its image is missing")
     recording.status("no-image", cluster.get(waiting) or {})
     cluster.delete(waiting, grace=0)
+
+
+def record_owned(cluster: Cluster, recording: Recording) -> None:
+    """Pods that somebody else made: a worker of an indexed Job, and a static pod, whose files have another UID."""
+    cluster.controllers.start()
+    worker = pod("", shell("echo worker $JOB_COMPLETION_INDEX"))["spec"]
+    spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": {"spec": worker}}
+    metadata = {"name": "train", "namespace": "default"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    cluster.apply(job)
+    workers = cluster.pods("batch.kubernetes.io/job-completion-index=1", "Succeeded", count=1)
+    recording.status("job-worker", workers[0])
+    cluster.delete(job)
+    cluster.controllers.stop()
+    made = pod("static.pod", shell("echo static; sleep 1000"))
+    (cluster.directory / "static" / "pod.json").write_text(json.dumps(made))
+    mirror = pod(f"static.pod-{NODE}")
+    until(
+        lambda: (found := cluster.get(mirror)) and found["status"].get("phase") == "Running",
+        "the static pod runs",
+        START,
+    )
+    found = cluster.get(mirror) or {}
+    recording.status("static", found)
+    for directory in cluster.logs.glob("default_static.pod*"):
+        shutil.copytree(directory, recording.target / "files" / directory.name)
 
 
 def waits(pod: Manifest | None) -> bool:
@@ -212,9 +261,7 @@ def waits(pod: Manifest | None) -> bool:
     return bool(states) and states[0]["state"].get("waiting", {}).get("reason", "").startswith("ErrImage")
 
 
-def record_watches(cluster: Cluster, recording: Recording, since: str) -> None:
-    of_one = "fieldSelector=metadata.name%3Dattempts&allowWatchBookmarks=true&timeoutSeconds=3"
-    recording.answer("watch-life", "api", f"/api/v1/pods?watch=true&{of_one}&resourceVersion={since}")
+def record_watches(cluster: Cluster, recording: Recording) -> None:
     initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     recording.answer("watch-list-refused", "api", f"/api/v1/pods?watch=true&{initial}&timeoutSeconds=2")
     # A new API server has no events from before its start.

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 from integration.harness.places import until
-from integration.kubernetes.cluster import PREFIX, START, Cluster, cgroups, sweep_leftovers
+from integration.kubernetes import cri
+from integration.kubernetes.cluster import NODE, Cluster, Manifest
 from integration.kubernetes.node import SETTINGS
 from integration.kubernetes.pods import pod, shell
+from integration.kubernetes.processes import PREFIX, START, cgroups, sweep_leftovers
 
 
 def settings() -> dict[str, str]:
@@ -49,6 +51,17 @@ def test_a_killed_run_leaves_nothing_but_files_which_the_next_removes(cluster: C
     assert settings() == before
 
 
+def test_an_account_has_the_rights_that_it_was_given(cluster: Cluster) -> None:
+    token = cluster.account("logs-of-nodes", {"apiGroups": [""], "resources": ["nodes/log"], "verbs": ["get"]})
+    kubelet, api = cluster.kubelet_server.as_user(token), cluster.api.as_user(token)
+    until(lambda: kubelet.get("/logs/pods/").status == 200, "the right has come to the API server")
+    assert kubelet.get("/pods").status == 403
+    assert api.get("/api/v1/pods").status == 403
+    assert api.get(f"/api/v1/nodes/{NODE}/proxy/logs/pods/").status == 403
+    assert cluster.api.get(f"/api/v1/nodes/{NODE}/proxy/logs/pods/").status == 200
+    assert cluster.kubelet_server.as_user("").get("/logs/pods/").status == 401
+
+
 def test_each_part_can_be_stopped_and_started(cluster: Cluster) -> None:
     """A pod lives on without kubelet, API server and containerd, and is seen again when they are back."""
     long = cluster.apply(pod("long", shell("echo here; sleep 1000")))
@@ -61,3 +74,38 @@ def test_each_part_can_be_stopped_and_started(cluster: Cluster) -> None:
     assert again["status"]["containerStatuses"][0]["restartCount"] == 0
     cluster.delete(again, grace=0)
     cluster.gone(again)
+
+
+def test_controllers_make_the_pods_of_a_job_and_of_a_daemon_set(cluster: Cluster) -> None:
+    cluster.controllers.start()
+    cluster.add_namespace("controlled")
+    metadata = {"name": "made", "namespace": "controlled"}
+    template = {"metadata": {"labels": {"app": "made"}}, "spec": pod("", shell("sleep 1000"), restart="Always")["spec"]}
+    del template["spec"]["nodeName"]
+    agents: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": metadata,
+        "spec": {"selector": {"matchLabels": {"app": "made"}}, "template": template},
+    }
+    worker = pod("", shell("echo $JOB_COMPLETION_INDEX"))["spec"]
+    del worker["nodeName"]
+    job: Manifest = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": {"spec": worker}},
+    }
+    for made in (agents, job):
+        cluster.apply(made)
+    cluster.pods("app=made", "Running", count=1)
+    workers = cluster.pods("job-name=made", "Succeeded", count=3)
+    ranks = {one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: one for one in workers}
+    assert {rank: cri.written((cluster.log_directory(one) / "0.log").read_bytes()) for rank, one in ranks.items()} == {
+        "0": b"0\n", "1": b"1\n", "2": b"2\n",
+    }  # fmt: skip
+    for made in (agents, job):
+        cluster.delete(made, grace=0)
+    pods = "/api/v1/namespaces/controlled/pods"
+    until(lambda: not cluster.api.get(pods).json()["items"], "the controllers delete their pods", START)
+    cluster.controllers.stop()
