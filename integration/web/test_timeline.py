@@ -44,32 +44,6 @@ def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) ->
     tab.is_clean()
 
 
-def test_a_press_on_late_lines_leads_to_those_that_came_then_and_another_one_to_the_lines_of_its_time(tab: Tab) -> None:
-    lanes = [
-        {"site": "berlin", "density": [0, 5, 0, 0, 0, 9, 0, 0, 0, 0], "late": [[NOW - 3_600_000, NOW - 1_800_000, 0]]},
-        {"site": "kyoto", "density": [5, 0, 5, 0, 0, 9, 0, 0, 0, 0], "late": [[NOW, NOW + 40_000, NOW + 55_000]]},
-    ]
-    record = {"from": NOW, "to": NOW + 100_000, "lanes": lanes, "rounds": []}
-    tab.page.route("**/api/lanes?*", lambda route: route.fulfill(json=record))
-    for site, share, expected in (
-        ("berlin", 0.53, f"merged=arrival&time={NOW + 50_000}"),
-        ("berlin", 0.08, f"merged=arrival&time={NOW + 10_000}"),  # beside a thin bar
-        ("berlin", 0.85, "merged=time&time="),
-        ("kyoto", 0.53, f"merged=arrival&time={NOW + 50_000}"),
-        ("kyoto", 0.23, "merged=time&time="),
-    ):
-        page = tab.open("/run/run-1")
-        expect(page.get_by_role("img", name="Timeline from")).to_be_visible()
-        place = f"""() => {{
-            const lanes = document.querySelector("run-lanes"), box = lanes.canvas.getBoundingClientRect();
-            const row = lanes.sites.indexOf({site!r});
-            return [box.x + lanes.x({NOW} + {share} * 100_000), box.y + 32 + 18 * row + 9];
-        }}"""
-        page.mouse.click(*page.evaluate(place))
-        expect(page).to_have_url(re.compile(rf"\?{expected}\d*&site={site}"))
-    tab.is_clean()
-
-
 def test_the_legend_shows_a_form_beside_its_words_and_is_folded_at_first(tab: Tab) -> None:
     page = tab.open("/run/run-1")
     first = page.locator(".legend li").first
