@@ -311,7 +311,7 @@ export class LogList extends HTMLElement {
   clicked(event) {
     const node = event.target.closest?.(".row");
     const button = event.target.closest?.("button");
-    if (event.target.closest?.(".tag[href]")) return; // the log is opened
+    if (event.target.closest?.(".tag a")) return; // the log is opened
     if (button) return button.value ? this.dispatchEvent(new CustomEvent("field", { detail: button.value })) : this.bare();
     const sign = event.target.closest(".fold, .more"); // a sign is no text: a click on it keeps a selection
     if (!node || (!sign && !getSelection().isCollapsed)) return;

@@ -9,7 +9,7 @@ import { Choosing } from "./choosing.js";
 import { h, say } from "./dom.js";
 import { goTo } from "./goto.js";
 import { help, listen } from "./keys.js";
-import { ERROR, NOTE, TRACE, WARNING } from "./lines.js";
+import { ERROR, NOTE, TRACE, WARNING, key } from "./lines.js";
 import "./list.js";
 import { Endless } from "./matching.js";
 import "./minimap.js";
@@ -293,10 +293,14 @@ export class LogPage extends Choosing {
     const { list, source, stream } = this;
     const seen = list.seen();
     const ends = list.follow || !seen || (source.sealed && !seen.behind && source.ends(list.lines));
-    const place = ends ? { end: true } : stream ? { at: (this.cursor() ?? seen.first).row[1] } : source.releveled(list.lines, seen.first.row);
+    const kept = !list.follow && list.nodes.has(this.kept?.top) && this.kept.place; // few rows of a level fit on the screen: none of them tells the place
+    const place = kept ? kept : ends ? { end: true } : stream ? { at: (this.cursor() ?? seen.first).row[1] } : source.releveled(list.lines, seen.first.row);
     this.leveled(this.level.value);
     set("level", this.level.value);
-    this.go(place, stream ? undefined : 0);
+    this.kept = null;
+    this.go(place, stream ? undefined : 0).then(() => {
+      if (!stream && !place.end && list.lines.rows.length) this.kept = { place, top: key(list.lines.rows[0]) };
+    });
     this.focused();
   }
 

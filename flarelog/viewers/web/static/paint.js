@@ -89,7 +89,7 @@ function write(element, text) {
 
 /** An empty row, which `fill` fills again and again. */
 export function blank() {
-  const parts = ["number", "time", "tag", "text"].map((name) => h(name === "tag" ? "a" : "span", { class: name, tabindex: name === "tag" && -1 }));
+  const parts = ["number", "time", "tag", "text"].map((name) => h("span", { class: name }));
   const node = h("div", { class: "row" }, ...parts);
   [node.number, node.time, node.tag, node.text] = parts;
   return node;
@@ -113,9 +113,10 @@ export function fill(node, item, how) {
   const at = time ? `${how.dated ? moment(time).slice(5, 10) : ""} ${clock(time, true)}` : "";
   write(node.time, at);
   if (how.names.length > 1) {
-    write(node.tag, how.names[k] ?? "");
+    node.link ??= node.tag.appendChild(h("a", { tabindex: "-1" })); // Enter opens the chosen line's log
+    write(node.link, how.names[k] ?? "");
+    node.link.href = how.address();
     node.tag.title = how.titles[k] ?? "";
-    node.tag.href = how.address();
     node.tag.style.setProperty("--hue", how.colours[k]);
   } else write(node.tag, "");
   node.dataset.offset = String(offset);
