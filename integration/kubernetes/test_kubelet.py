@@ -7,8 +7,9 @@ from pathlib import Path
 
 from integration.harness.places import SITE, Place, Program, Receiver, until
 from integration.kubernetes import cri
-from integration.kubernetes.cluster import NODE, START, Cluster
+from integration.kubernetes.cluster import NODE, Cluster
 from integration.kubernetes.pods import pod, writer
+from integration.kubernetes.processes import START
 from integration.kubernetes.test_cri import arrives, lines, log_of, stored
 
 LOG_READER = {"apiGroups": [""], "resources": ["nodes/log"], "verbs": ["get"]}
