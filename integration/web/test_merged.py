@@ -445,3 +445,35 @@ def test_a_log_that_is_not_there_is_shown_once_it_is(browser: Browser, place: Pl
         expect(row(page, "begin")).to_be_visible()
         expect(page.get_by_role("alert")).to_be_hidden()
         tab.complaints.clear()  # the answers 404
+
+
+def found(page: Page) -> Locator:
+    return page.locator("search-bar output.found")
+
+
+@pytest.mark.parametrize("order", ["time", "arrival"])
+def test_a_search_in_merged_logs_stays_in_them_and_its_address_finds_the_same(
+    browser: Browser, two: Web, order: str
+) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(f"/run/run-1?merged={order}#find=+ERROR+")
+        expect(found(page)).to_have_text("30 lines")
+        page.locator("log-list").focus()
+        page.keyboard.press("g")
+        expect(row(page, "a 0")).not_to_have_count(0)
+        wanted = {"time": ["ERROR b 99", "ERROR b 199", "ERROR a 3999"], "arrival": ["ERROR"] * 3}[order]
+        for text in wanted:
+            page.keyboard.press("n")
+            expect(page.locator("log-list .row.open")).to_contain_text(text)
+            expect(page.locator("log-list .row.open")).to_be_in_viewport()
+        expect(page).to_have_url(re.compile(rf"merged={order}#find="))
+        if order == "time":
+            expect(found(page)).to_have_text("Hit 3 of 30")
+        page.locator("ol.hits a").nth(5).click()
+        expect(page).to_have_url(re.compile(r"/app\.log#bytes="))
+        page.go_back()
+        expect(found(page)).to_have_text(re.compile("30"))
+        page.goto("about:blank")
+        page = tab.open(f"/run/run-1?merged={order}#find=+ERROR+&only=1")
+        expect(page.locator("ol.hits li")).to_have_count(30)
+        tab.is_clean()

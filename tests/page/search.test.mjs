@@ -197,6 +197,16 @@ test("by time: the list has the first hits of all logs, also where one of them h
   assert.deepEqual(first(31_000), wanted.slice(0, 31_000));
 });
 
+test("a search that came before the page knows its logs waits for them", async () => {
+  const { asked } = server({ a: every(3), b: [5] });
+  const self = page({ stream: null });
+  self.search.ask(FIND, [], false, true);
+  await self.press(1);
+  assert.deepEqual([asked, self.said, self.search.state], [[], "", "early"]);
+  await self.ask({}, [A, { site: "s", log: "b" }], false);
+  assert.deepEqual([self.said, self.search.state], ["4 lines", "known"]);
+});
+
 test("a search without a hit in the log on the page says so and goes nowhere", async () => {
   server({ a: [], b: [1] });
   const self = page();

@@ -110,6 +110,17 @@ test("rows that were given up are asked for again", async () => {
   assert.deepEqual([source.after, source.ends()], [[8], false]);
 });
 
+test("a line of merged logs is opened at its place, and no line is shown out of the range", async () => {
+  const asked = merged([{ log: "a" }]);
+  const source = new Merged({ run: "r", order: "time" });
+  await source.open({ end: true });
+  await source.open({ row: [0, 10], near: 9, streams: source.streams });
+  const { row, time, streams } = asked.at(-1);
+  assert.deepEqual([row, time, streams[0].begun, source.has(0, 10)], [[0, 10], 9, 7, true]);
+  source.limits = [[10], [20]];
+  assert.deepEqual([0, 5, 9, 10].map((at) => source.has(0, at)), [false, true, true, false]);
+});
+
 test("a list of logs that are gone is made anew", async () => {
   let first = true;
   const wanted = [];

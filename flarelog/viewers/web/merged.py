@@ -25,6 +25,9 @@ from flarelog.viewers.web.windows import MOST_ROWS, Windows
 
 MOST_STREAMS = 64
 SIDE_BY_SIDE = 8
+_MILLISECOND = 1_000_000
+
+Grown = Mapping[tuple[str, str], Sequence[tuple[int, int]]]  # by site and log: lengths, and when it had them
 
 
 class Page(NamedTuple):
@@ -60,7 +63,7 @@ async def page(
     *,
     view: View,
     back: bool,
-    grown: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
+    grown: Grown | None = None,
 ) -> Page:
     """*rows* rows before *places*, which an earlier page gave, or behind them; by the lines' times, or by their
     arrival, where *grown* has the lengths and the times of each log.
@@ -141,9 +144,7 @@ def in_order(found: Sequence[Sequence[Line]], keys: Sequence[Sequence[int]]) -> 
     return [(k, line, key) for key, k, _, line in numbered]
 
 
-def by_arrivals(
-    infos: Sequence[StreamInfo], found: Sequence[Drawn], grown: Mapping[tuple[str, str], Sequence[tuple[int, int]]]
-) -> list[list[int]]:
+def by_arrivals(infos: Sequence[StreamInfo], found: Sequence[Drawn], grown: Grown) -> list[list[int]]:
     """A key for each row: when its last byte had arrived at the receiver, in milliseconds since 1970."""
     keys = []
     for info, one in zip(infos, found, strict=True):
@@ -154,3 +155,30 @@ def by_arrivals(
             own.append(latest)
         keys.append(own)
     return keys
+
+
+async def time_of(
+    windows: Windows, origin: Origin, infos: Sequence[StreamInfo], k: int, offset: int, view: View
+) -> int:
+    """The time at which the row at *offset* of stream *k* is merged, in milliseconds since 1970; 0 without one. Raises
+    NotFound, NotAllowed, CannotConnect, Unavailable.
+    """
+    drawn = await windows.drawn(origin, infos[k], Wanted(offset, 1), view)
+    keys = by_times([infos[k]], [drawn])[0]
+    return (
+        max(0, next((key for line, key in zip(drawn.rows, keys, strict=True) if line.end > offset), 0)) // _MILLISECOND
+    )
+
+
+def beside_arrival(infos: Sequence[StreamInfo], k: int, offset: int, grown: Grown) -> list[int]:
+    """The place of the row at *offset* of stream *k* in each log, by their arrivals: it is the first row there."""
+
+    def moments(info: StreamInfo) -> list[tuple[int, int]]:
+        return [*grown.get((info.stream.site, info.stream.log), ()), (info.committed, info.grown)]
+
+    arrived = next((at for length, at in moments(infos[k]) if length > offset), infos[k].grown)
+    places = []
+    for n, info in enumerate(infos):
+        lengths = [length for length, at in moments(info) if at < arrived or (at == arrived and n < k)]
+        places.append(2 * (offset if n == k else min(max(lengths, default=0), info.committed)))
+    return places

@@ -29,6 +29,7 @@ from flarelog.viewers.web.asking import Refused, level_of, said, same, share, st
 from flarelog.viewers.web.drawing import Wanted
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
+from flarelog.viewers.web.merged import Grown
 from flarelog.viewers.web.rows import bar, encoded, numbered
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
@@ -126,8 +127,8 @@ class Reads:
                     else info
                     for info, at in zip(infos, cursor, strict=True)
                 ]
-            places = await self._places(rights.origin, infos, asked)
             grown = arrivals(await self._lists.timeline(rights, run)) if text(asked, "order") == "arrival" else None
+            places = await self._places(rights.origin, infos, asked, grown)
             count, level = min(MOST_ROWS, whole(asked, "rows") or 200), level_of(asked)
             turn = partial(merged.page, self.windows, rights.origin, infos, view=self.view(), back=back, grown=grown)
             if level is None:
@@ -169,8 +170,10 @@ class Reads:
             raise Refused(400, f"at most {merged.MOST_STREAMS} logs are merged: choose fewer")
         return found
 
-    async def _places(self, origin: Any, infos: Sequence[StreamInfo], asked: Mapping[str, Any]) -> list[int]:
-        """Where a merged page begins in each log."""
+    async def _places(
+        self, origin: Any, infos: Sequence[StreamInfo], asked: Mapping[str, Any], grown: Grown | None
+    ) -> list[int]:
+        """Where a merged page begins in each log; *grown*: of a page by arrival."""
         cursor = asked.get("before") if asked.get("before") is not None else asked.get("after")
         if cursor is not None:
             if not isinstance(cursor, list) or len(cursor) != len(infos):
@@ -178,15 +181,32 @@ class Reads:
             places = [whole({"offset": one}, "offset") or 0 for one in cursor]
             return [min(place, 2 * info.committed + 1) for place, info in zip(places, infos, strict=True)]
         at = whole(asked, "time")
+        row = asked.get("row")
+        if row is not None:
+            k, offset = _row(row, infos)
+            if grown is not None:
+                return merged.beside_arrival(infos, k, offset, grown)
+            at = await merged.time_of(self.windows, origin, infos, k, offset, self.view()) or at or 0
         if at is None:
             return [2 * info.committed + 1 if asked.get("end") else 0 for info in infos]
-        if text(asked, "order") == "arrival":
+        if grown is not None:
             found = await arrived_by(origin, infos, at)
         else:
             found = await written_by(self.windows, origin, infos, self._stamps, at, Clocks(infos).ahead)
         # The note at the end of a log that has no line of that time belongs to its last line, above the place.
         ended = [info.sealed and place >= info.committed for info, place in zip(infos, found, strict=True)]
-        return [2 * place + over for place, over in zip(found, ended, strict=True)]
+        places = [2 * place + over for place, over in zip(found, ended, strict=True)]
+        return places if row is None else [2 * offset if n == k else place for n, place in enumerate(places)]
+
+
+def _row(of: Any, infos: Sequence[StreamInfo]) -> tuple[int, int]:
+    """The number of the stream, and the offset in it, that *of* names. Raises Refused."""
+    if not isinstance(of, list) or len(of) != 2:
+        raise Refused(400, "row is the number of a stream, and an offset in it")
+    k, offset = (whole({"row": one}, "row") or 0 for one in of)
+    if k >= len(infos):
+        raise Refused(400, f"row names one of {len(infos)} streams, from 0 on")
+    return k, min(offset, infos[k].committed)
 
 
 def _page(

@@ -10,7 +10,7 @@ import pytest
 
 from flarelog.lines.levels import Level
 from flarelog.lines.line import Line, Note
-from flarelog.model import StreamId
+from flarelog.model import StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.batch import Batch
@@ -18,8 +18,9 @@ from flarelog.viewers.flow import Block, Consumer, View
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.selection import Selection
-from flarelog.viewers.web.merged import Page, of_level, page
+from flarelog.viewers.web.merged import Page, beside_arrival, of_level, page, time_of
 from flarelog.viewers.web.trouble import stamps_here
+from flarelog.viewers.web.when import written_by
 from flarelog.viewers.web.windows import Windows
 from tests.annotated import annotated
 
@@ -143,3 +144,49 @@ def test_page_and_terminal_merge_alike(
 ) -> None:
     logs, wanted = case
     assert [text.rpartition(":")[2] for text in logs_of(tmp_path, logs, order, rows)] == wanted
+
+
+ROWS_OF = {
+    "a": f"{DAY}:01 a1\n{DAY}:04 a4\nuntimed\n{DAY}:06 a6\n",
+    "b": f"{DAY}:02 b2\n{DAY}:04 b4\n{DAY}:05 b5\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "first"), [("a1", "a1"), ("a4", "a4"), ("untimed", "untimed"), ("b4", "a4"), ("b5", "b5")]
+)
+def test_the_time_of_a_row_is_the_place_where_it_is_merged(tmp_path: Path, text: str, first: str) -> None:
+    view = View(new=Renderer, stamps=stamps_here(), notes=False)
+
+    async def go() -> list[str]:
+        async with LocalStore(tmp_path, "memory") as store:
+            for site, data in ROWS_OF.items():
+                appender = await store.appender(StreamId("run-1", site, "log.txt"), b"producer")
+                await appender.append(0, data.encode())
+                await appender.close()
+        async with StoreOrigin(tmp_path) as origin:
+            infos = await origin.streams("run-1")
+            k = next(k for k, info in enumerate(infos) if text in ROWS_OF[info.stream.site])
+            offset = (
+                ROWS_OF[infos[k].stream.site].rindex("\n", 0, ROWS_OF[infos[k].stream.site].index(text)) + 1
+                if text != "a1"
+                else 0
+            )
+            at = await time_of(Windows(), origin, infos, k, offset, view)
+            places = await written_by(Windows(), origin, infos, stamps_here(), at)
+            places[k] = offset
+            one = await page(Windows(), origin, infos, [2 * place for place in places], 9, view=view, back=False)
+            return [line.text for _, line, _ in one.rows if not isinstance(line, Note)]
+
+    found = [line.rpartition(":")[2].partition(" ")[2] or line for line in asyncio.run(go())]
+    assert found[0] == first
+    assert text in found[:3]
+
+
+def test_a_row_is_the_first_one_at_its_place_by_arrival() -> None:
+    infos = [StreamInfo(StreamId("run-1", site, "log.txt"), 0, 300, 0, sealed=True, grown=9) for site in "abc"]
+    grown = {(site, "log.txt"): [(100, 1), (200, 5), (300, 9)] for site in "abc"}
+    assert beside_arrival(infos, 1, 150, grown) == [400, 300, 200]
+    assert beside_arrival(infos, 0, 250, grown) == [500, 400, 400]
+    assert beside_arrival(infos, 2, 0, grown) == [200, 200, 0]
+    assert beside_arrival(infos, 2, 0, {}) == [600, 600, 0]

@@ -60,15 +60,28 @@ export class Choosing extends Moving {
   async reach({ row: [k, offset], place }) {
     const { list } = this;
     const { lines } = list;
+    const mark = () => {
+      lines.unfold(offset, k);
+      const at = lines.find(offset, k);
+      const item = lines.view()[at];
+      if (item && list.current !== key(item.row)) this.choose(item);
+      list.seeks = true;
+      list.reveal(at);
+    };
     if (!lines.rows.some((row) => row[0] === k && row[1] === offset)) {
       await this.go(place, 0);
+      mark(); // before the rows are drawn, and keys act on the place
       await this.more(); // the lines above it
     }
-    lines.unfold(offset, k);
-    const at = lines.find(offset, k);
-    const item = lines.view()[at];
-    if (item && list.current !== key(item.row)) this.choose(item);
-    list.reveal(at);
+    mark();
+  }
+
+  /** Shows *hit*, in merged logs among the lines of all of them if it is in one of them. */
+  async meets(hit) {
+    const { source } = this;
+    const row = [this.stream ? -1 : source.streams.findIndex(({ site, log }) => site === hit.site && log === hit.log), hit.offset];
+    if (row[0] < 0 || !source.has(...row)) return this.show(hit);
+    await this.reach({ row, place: { row, ...(Number.isFinite(hit.key) && { near: Math.max(0, hit.key) }), streams: source.streams } });
   }
 
   move(step, more = false) {

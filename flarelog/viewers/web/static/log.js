@@ -49,10 +49,9 @@ export class LogPage extends Choosing {
     const { place } = (!this.wanted.side && history.state) || {};
     if (setting("level")) this.leveled(setting("level"));
     const { range, side, time = range?.from || undefined } = this.wanted;
-    const going = place ? this.go(place, 0) : this.go(marked ? { at: marked[0] } : time !== undefined ? { time } : { end: true }, side || range ? 0 : undefined);
-    const recall = () => this.isConnected && this.search.recall(find, !marked && !place);
-    if (range && !side) going.then(recall); // it searches the range alone
-    else if (!side) recall();
+    if (place) this.go(place, 0);
+    else this.go(marked ? { at: marked[0] } : time !== undefined ? { time } : { end: true }, side || range ? 0 : undefined);
+    if (!side) this.search.recall(find, !marked && !place);
   }
 
   /** Whether keys, and what is found, act on this list. */
@@ -88,7 +87,7 @@ export class LogPage extends Choosing {
     this.list = h("log-list", { id, role: "log", "aria-live": "off", "aria-label": `Lines of ${name ?? this.run}` });
     this.map = h("mini-map", { "aria-controls": id, "aria-label": "Place in the log", hidden: !this.stream });
     this.search = side ? side.search : searchOf(this.run);
-    if (!side) this.search.begin(this.run, this.stream, this.stream ? null : []);
+    if (!side) this.search.begin(this.run, this.stream, this.stream ? null : [], this.wanted.range);
     this.following = button("Follow", "Keep the end on the screen (f)", () => this.follow(), { "aria-pressed": "false", class: "follow" });
     this.level = levels("", () => this.filter());
     this.news = button("", "Go to the end (G)", () => this.end(), { class: "news", hidden: true });
@@ -130,7 +129,7 @@ export class LogPage extends Choosing {
       this.list.highlight([]);
       this.focused();
     }, { signal });
-    if (!this.wanted.side) this.search.addEventListener("go", ({ detail }) => this.show(detail), { signal });
+    if (!this.wanted.side) this.search.addEventListener("go", ({ detail }) => this.meets(detail), { signal });
     document.addEventListener("copy", (this.oncopy = (event) => this.copied(event)));
     this.classList.toggle("times", setting("times") === "on");
     const wrap = () => {

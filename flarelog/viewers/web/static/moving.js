@@ -136,7 +136,7 @@ export class Moving extends HTMLElement {
     const lines = list.lines;
     lines.replace(answer.rows, answer);
     this.known(source.streams);
-    for (const bound of source.bounds()) this.search.limits.set(...bound);
+    this.search.bound(this.stream ? null : source.streams, source.bounds());
     if (answer.clocks?.length) say(this.told, `${answer.clocks.join("; ")}.`);
     this.fresh = 0;
     const live = source.ends(lines) && !source.sealed;
@@ -372,7 +372,6 @@ export class Moving extends HTMLElement {
     this.list.colours = streams.map(({ site }) => hue(this.source.numbers?.get(site) ?? 0));
     if (!this.stream) {
       this.list.paths = streams.map(({ site, log }) => path(this.run, site, log));
-      this.search.streams = streams.map(({ site, log }) => ({ site, log }));
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
       this.style.setProperty("--tag", `${widest}ch`);
       this.classList.add("tagged");

@@ -35,7 +35,8 @@ const SEEK = ["seeking", "soon"];
 const NEXT = {
   state: {
     any: { closed: ["off", "end"] },
-    off: { asked: ["looking", "gather"], lacks: ["off", "rest"] },
+    off: { asked: ["looking", "gather"], early: ["early", "rest"], lacks: ["off", "rest"] },
+    early: { lacks: ["early", "rest"] }, // the page does not know its logs, or the bytes of its range, yet
     looking: { whole: ["known", "tell"], enough: ["partly", "tell"], uncounted: ["counting", "count"], lost: ["waiting", "wait"], refused: ["refused", "refuse"] },
     waiting: { again: ["looking", "repeat"] }, // for the server
     counting: { lacks: ["looking", "fill"], unsure: ["looking", "fill"], enough: ["partly", "tell"], uncounted: ["partly", "tell"], lost: ["waiting", "wait"], refused: ["partly", "tell"] },
@@ -100,10 +101,10 @@ export class Search {
 
   /**
    * Searches for *find* in *streams*; null: in all logs. *goes*: whether to go to the first hit of the log on the page.
-   * Throws SyntaxError.
-   * @param {Find} find  @param {Stream[]|null} streams  @param {boolean} goes
+   * *early*: waits for the page to ask again. Throws SyntaxError.
+   * @param {Find} find  @param {Stream[]|null} streams  @param {boolean} goes  @param {boolean} [early]
    */
-  ask(find, streams, goes) {
+  ask(find, streams, goes, early = false) {
     this.turn("closed");
     this.hits = new Hits(find.scope === "time" || (find.scope === "log" && !this.stream) ? "time" : "log", streams, find.scope === "log" ? this.limits : undefined);
     [this.cut, this.shown] = [0, null];
@@ -114,7 +115,7 @@ export class Search {
     this.find = find;
     if (this.stream) this.hits.part(this.stream);
     if (goes && this.stream) this.first = { ...this.place, on: false };
-    this.turn("asked");
+    this.turn(early ? "early" : "asked");
   }
 
   /** Ends the search; its hits stay. */
@@ -388,7 +389,7 @@ export class Search {
 
   /** Says how many hits there are, or which one is shown, if all before it are known; "+": there may be more hits. */
   tell() {
-    if (["off", "waiting", "refused"].includes(this.state)) return;
+    if (["off", "early", "waiting", "refused"].includes(this.state)) return;
     const more = this.state === "looking" || this.state === "counting" ? ` \u2026${this.progress}` : "";
     const failed = [...this.hits.parts.values()].filter(({ why }) => why);
     const cut = this.cut ? `; ${several(this.cut, "line is", "lines are")} longer than 65,536 characters: only that part was searched` : "";

@@ -23,12 +23,13 @@ export function searchOf(run) {
 export class SearchBar extends HTMLElement {
   most = LISTED;
 
-  /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page  @param {object[]|null} streams of a merged page */
-  begin(run, stream, streams) {
+  /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page  @param {object[]|null} streams of a merged page; empty: see `bound`  @param {object|null} range of the page, see `bound` */
+  begin(run, stream, streams, range = null) {
     this.search ??= new Search(run, { say: (text) => say(this.said, text), found: () => this.found(), none: () => this.lists(true), show: (hit) => this.show(hit) });
     const { search } = this;
-    const moved = this.find?.scope === "log" && !(stream && search.here(stream));
-    Object.assign(this, { run, streams });
+    const only = JSON.stringify(range);
+    const moved = this.find?.scope === "log" && (!(stream && search.here(stream)) || this.range !== only);
+    Object.assign(this, { run, streams, range: only, early: Boolean(range) || streams?.length === 0 });
     Object.assign(search, { stream, level: "", limits: new Map() });
     if (moved || !stream) search.place = { of: null, at: 0, on: false };
     this.build();
@@ -81,6 +82,15 @@ export class SearchBar extends HTMLElement {
   /** Puts the search into the address, or takes it out. */
   keep() {
     if (this.isConnected || this.search.state !== "off") put(parsed(location.hash).bytes, this.find);
+  }
+
+  /** The page knows its logs, *streams* if they are merged, and the bytes of its range: a search that came early begins. */
+  bound(streams, bounds) {
+    for (const bound of bounds) this.limits.set(...bound);
+    if (streams) this.streams = streams.map(({ site, log }) => ({ site, log }));
+    if (!this.early) return;
+    this.early = false;
+    if (this.search.state === "early") this.ask(this.goes);
   }
 
   /** The page shows rows of *level* alone: searches again, and keeps the page's place. */
@@ -170,7 +180,7 @@ export class SearchBar extends HTMLElement {
     this.most = LISTED;
     say(this.said, "");
     try {
-      search.ask(find, find.scope !== "log" ? null : search.stream ? [search.stream] : this.streams, goes);
+      search.ask(find, find.scope !== "log" ? null : search.stream ? [search.stream] : this.streams, (this.goes = goes), this.early && find.scope === "log");
     } catch (error) {
       say(this.said, error.message);
     }

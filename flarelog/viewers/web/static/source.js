@@ -205,19 +205,19 @@ export class Merged {
     try {
       return await this.opened(where, signal);
     } catch (error) {
-      if (error.status !== 404 || (this.asked.streams && !where.after)) throw error;
+      if (error.status !== 404 || (this.asked.streams && !where.streams)) throw error;
       this.wanted = this.asked;
-      return this.opened(where.after ? { end: true } : where, signal);
+      return this.opened(where.streams ? { end: true } : where, signal);
     }
   }
 
   async opened(where, signal) {
     await this.choose(signal);
-    if (where.after) this.wanted = { ...this.wanted, streams: where.streams, rank: undefined };
+    if (where.streams) this.wanted = { ...this.wanted, streams: where.streams, rank: undefined };
     const { from = 0, to = null } = this.range ?? {};
     if (this.range) await this.bound(from, to, signal);
     const last = to ? { before: this.limits[1] } : { end: true };
-    const at = where.after ? { after: where.after } : where.time > from && where.time < (to ?? Infinity) ? (this.range ? { after: await this.places(where.time, signal) } : { time: where.time }) : (where.start || where.time <= from) ? (from ? { after: this.limits[0] } : {}) : last;
+    const at = where.row ? { row: where.row, time: where.near } : where.after ? { after: where.after } : where.time > from && where.time < (to ?? Infinity) ? (this.range ? { after: await this.places(where.time, signal) } : { time: where.time }) : (where.start || where.time <= from) ? (from ? { after: this.limits[0] } : {}) : last;
     const answer = this.cut(await this.merged({ ...at, rows: ROWS }, signal), at === last);
     if (where.time !== undefined && !answer.rows.length && answer.over) return { ...(await this.open({ end: true }, signal)), past: true };
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
@@ -252,6 +252,12 @@ export class Merged {
   bounds() {
     const [from, to] = this.limits ?? [[], []];
     return this.streams.map(({ site, log }, k) => [`${site}/${log}`, [Math.floor((from[k] ?? 0) / 2), Math.floor((to[k] ?? Infinity) / 2)]]);
+  }
+
+  /** Whether the line of log *k* at *offset* may be shown. */
+  has(k, offset) {
+    const [from, to] = this.bounds()[k][1];
+    return offset >= from && offset < to;
   }
 
   /** The opened logs, with the time when each began: a later log of the same name does not continue a page. */
