@@ -426,7 +426,7 @@ class Flow:
                 event = {"path": legible(mark.path)}
                 if hole.isdecimal():
                     text, name = f"a hole of {several(int(hole), 'byte')}, stored as NULs", "hole"
-                elif not self._identities or isinstance(self._last, Ended) or mark.identity in self._same():
+                elif not self._identities or isinstance(self._last, Ended) or mark.identity == self._file.identity:
                     return []
                 elif mark.identity in self._identities:
                     text, name = f"late bytes of an earlier file, {legible(mark.path)}", "file-continued"
@@ -435,9 +435,6 @@ class Flow:
         # A mark that tears the bytes of a line tears its text too.
         lines = self._renderer.close() if tears(mark) else self._renderer.settle()
         return self._chosen(lines) + self._whole() + self._note(text, name, event, mark.offset)
-
-    def _same(self) -> set[str]:
-        return {self._last.identity} if isinstance(self._last, Generation) else set()
 
     def _note(self, text: str, name: str, event: dict[str, object], offset: int | None = None) -> list[Item]:
         at = self.position if offset is None else offset

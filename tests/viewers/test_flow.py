@@ -123,6 +123,11 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
             id="a-hole",
         ),
         pytest.param(
+            [begins(0, "a"), Gap(4, 0, 9, "a hole"), begins(4, "a")],
+            ["one", "── gap: 9 bytes are lost: a hole ──", "two", "three"],
+            id="a-hole-that-is-not-sent",
+        ),
+        pytest.param(
             [Gap(14, 0, 5, "\x1b]0;evil\x07\n")],
             ["one", "two", "three", "── gap: 5 bytes are lost: \\x1b]0;evil\\x07\\n ──"],
             id="at-the-end-in-a-foreign-sites-words",
