@@ -1,7 +1,8 @@
 """The curves of a run's logs: of one metric, such as the loss, that their lines tell.
 
-A large log is sampled: some stretches of it are read, and from then on what it grows by. A client waits WAIT at most;
-curves of logs that are read later come with its next request.
+A log of FIRST bytes or fewer is read whole. A larger one is sampled: some stretches of it are read, and as densely what
+it grows by, so that its curve does not depend on when somebody looked. A client waits WAIT at most; curves of logs that
+are read later come with its next request.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +31,8 @@ from flarelog.viewers.web.origins import Rights
 
 LOGS, SHOWN = 256, 64  # logs of a run that are read; curves of an answer
 NAMES = 20  # metrics that an answer names
-FIRST, GROWN, STRETCH = 256 << 10, 64 << 10, 32 << 10  # bytes that are read of a log at most: at first, and each time
-# after it has grown; where it has more, stretches of so many bytes are read
+FIRST, GROWN, STRETCH = 256 << 10, 64 << 10, 32 << 10  # bytes that are read of a log at most; of what it grows by
+# in any case; where there is more, stretches of so many bytes are read
 AGAIN = 8.0  # seconds until a log is read again
 AT_ONCE, SIDE_BY_SIDE = 32, 4  # logs that are read for one answer; at a time
 KEPT = 1_000  # logs
@@ -47,6 +48,7 @@ class _Read:
     metrics: Metrics = field(default_factory=Metrics)
     curves: Mapping[str, Curve] = field(default_factory=dict)
     position: int = 0
+    sampled: bool = False  # bytes were passed over
     due: float = 0.0  # of a monotonic clock: when it may be read again
 
     def feed(self, begin: int, data: bytes) -> Mapping[str, Curve]:
@@ -76,10 +78,12 @@ class Curves:
         reading = len(old) > AT_ONCE
         if tasks:
             reading = bool((await asyncio.wait(tasks, timeout=WAIT))[1]) or reading
-        found = {info.stream: self._read_of(rights, info).curves for info in infos}
+        now_read = {info.stream: self._read_of(rights, info) for info in infos}
+        found = {stream: read.curves for stream, read in now_read.items()}
+        sampled = {stream for stream, read in now_read.items() if read.sampled}
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        return answer(curves_record(found, query.get("metric", "")) | {"reading": reading})
+        return answer(curves_record(found, query.get("metric", ""), sampled) | {"reading": reading})
 
     def _read_of(self, rights: Rights, info: StreamInfo) -> _Read:
         return self._kept.setdefault((rights.key, info.identity), _Read())
@@ -87,7 +91,9 @@ class Curves:
     async def _look(self, rights: Rights, info: StreamInfo) -> None:
         read = self._read_of(rights, info)
         read.due = time.monotonic() + AGAIN
-        for begin, end in stretches(read.position, info.committed):
+        chosen = stretches(read.position, info.committed)
+        read.sampled = read.sampled or len(chosen) > 1
+        for begin, end in chosen:
             data = await gathered(rights.origin, info.stream, begin, end)
             low = 0 if begin == read.position else _first_end(data)
             high = len(data) if info.sealed and end == info.committed else _last_end(data)
@@ -110,7 +116,7 @@ def fairly(infos: Sequence[StreamInfo]) -> list[StreamInfo]:
 
 def stretches(begin: int, end: int) -> list[tuple[int, int]]:
     """Where to read between *begin*, the end of the last read, and *end*: all of it, or stretches from end to end."""
-    most = GROWN if begin else FIRST
+    most = max(GROWN, FIRST - begin, FIRST * (end - begin) // max(1, end))
     if end - begin <= most:
         return [(begin, end)]
     count = most // STRETCH
@@ -128,9 +134,12 @@ def _last_end(data: bytes) -> int:
     return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
 
 
-def curves_record(found: Mapping[StreamId, Mapping[str, Curve]], wanted: str) -> dict[str, Any]:
-    """The names of all metrics in *found*, and the curves of the *wanted* one, or of the first. All curves have one
-    scale: their points are steps from 0, the least value of all, to HEIGHT, the greatest one.
+def curves_record(
+    found: Mapping[StreamId, Mapping[str, Curve]], wanted: str, sampled: Container[StreamId] = ()
+) -> dict[str, Any]:
+    """The names of all metrics in *found*, and the curves of the *wanted* one, or of the first; the words of *sampled*
+    logs' say so. All curves have one scale: their points are steps from 0, the least value of all, to HEIGHT, the
+    greatest one.
     """
     names = sorted(Counter(name for curves in found.values() for name in curves), key=by_rank)[:NAMES]
     metric = wanted if wanted in names else names[0] if names else ""
@@ -142,7 +151,12 @@ def curves_record(found: Mapping[StreamId, Mapping[str, Curve]], wanted: str) ->
         "metrics": names,
         "metric": metric,
         "curves": [
-            {"site": stream.site, "log": stream.log, "points": points(one.values, least, most), "words": words(one)}
+            {
+                "site": stream.site,
+                "log": stream.log,
+                "points": points(one.values, least, most),
+                "words": words(one) + "; from samples of a large log" * (stream in sampled),
+            }
             for stream, one in shown
         ],
         "left": len(chosen) - len(shown),

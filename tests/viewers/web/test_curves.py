@@ -96,8 +96,28 @@ def test_a_large_log_is_sampled_and_read_on_as_it_grows(logs: Logs) -> None:
         await logs.add(LINE % (count, math.nan))
         (one,) = (await asked(client, begins="last nan"))["curves"]
         assert one["points"][-1] == -1
+        assert one["words"].endswith("; from samples of a large log")
 
     with_client(logs, play)  # type: ignore[arg-type]
+
+
+def test_a_curve_does_not_depend_on_who_looked_when(logs: Logs) -> None:
+    lines = [LINE % (n, 9.0 - n / 1000) for n in range(5000)]
+    assert 2 * GROWN < sum(map(len, lines[1000:])) < FIRST
+    asyncio.run(logs.add(b"".join(lines[:1000])))
+    found: list[Any] = []
+
+    async def play(client: Any) -> None:
+        found.append((await asked(client, begins="last 8.001"))["curves"])
+        await logs.add(b"".join(lines[1000:]))
+        found.append((await asked(client, begins="last 4.001"))["curves"])
+
+    with_client(logs, play)  # type: ignore[arg-type]
+
+    async def later(client: Any) -> None:
+        assert (await asked(client))["curves"] == found[-1]
+
+    with_client(logs, later)  # type: ignore[arg-type]
 
 
 def test_a_line_without_an_end_costs_its_size_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +157,21 @@ def test_a_log_that_grows_fast_does_not_keep_others_waiting(logs: Logs, monkeypa
     with_client(logs, play)  # type: ignore[arg-type]
 
 
-@rows([(0, 0), (0, FIRST), (5, GROWN + 5), (0, FIRST + 1), (5, GROWN + 6), (0, 10**12), (7, 10**12)])
+@rows(
+    [
+        (0, 0),
+        (0, FIRST),
+        (5, GROWN + 5),
+        (0, FIRST + 1),
+        (5, FIRST + 6),
+        (0, 10**12),
+        (7, 10**12),
+        (10**9, 10**9 + 9 * GROWN),
+    ]
+)
 def test_what_is_read_is_bounded_and_ends_at_the_end(place: tuple[int, int]) -> None:
     found = stretches(*place)
-    assert sum(end - begin for begin, end in found) <= (GROWN if place[0] else FIRST)
+    assert sum(end - begin for begin, end in found) <= FIRST
     assert (found[0][0], found[-1][1]) == place
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
 
