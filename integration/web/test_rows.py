@@ -25,7 +25,7 @@ MESSAGES = [
             "logger": "fl.client",
             "message": f'step {n}: "fine" \u2014 on',
             "rank": n % 4,
-            "gpu": {"mem": n},
+            "gpu": {"mem": n, "rank": 1},
         }
     )
     for n in range(60)
@@ -118,7 +118,13 @@ def test_a_line_of_json_shows_its_message_and_where_it_is_opened_its_fields(tab:
     expect(text.locator(".brief")).to_have_attribute("data-time", "00:00:27.000")
     text.click()
     expect(page.locator(".row.open .field")).to_have_text(
-        ['"ts": "2026-11-21T00:00:27Z"', '"level": "ERROR"', '"logger": "fl.client"', '"rank": 1', '"gpu": {"mem": 57}']
+        [
+            '"ts": "2026-11-21T00:00:27Z"',
+            '"level": "ERROR"',
+            '"logger": "fl.client"',
+            '"rank": 1',
+            '"gpu": {"mem": 57, "rank": 1}',
+        ]
     )
     is_tight(page)
     page.keyboard.press("Control+c")
@@ -130,6 +136,9 @@ def test_a_line_of_json_shows_its_message_and_where_it_is_opened_its_fields(tab:
     page.get_by_role("button", name='"rank"').click()
     expect(page.locator(".hits a")).to_have_count(15)
     expect(page.get_by_role("searchbox")).to_have_value('"rank": 1')
+    expect(page).to_have_url(re.compile("only=1&field=1"))
+    page.reload()
+    expect(page.locator(".hits a")).to_have_count(15)
 
 
 def test_what_json_can_write_does_not_get_into_the_page(browser: Browser, place: Place) -> None:

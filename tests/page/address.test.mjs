@@ -6,7 +6,7 @@ const { fragment, parsed } = await load("address.js");
 const FIND = { text: "a&b#c \u00fc", regex: false, exact: false, scope: "log", only: false };
 const NOTHING = { bytes: null, find: null, strange: false };
 
-for (const find of [null, FIND, { ...FIND, regex: true, exact: true, only: true, scope: "time" }, { ...FIND, scope: "run" }])
+for (const find of [null, FIND, { ...FIND, regex: true, exact: true, only: true, scope: "time" }, { ...FIND, scope: "run" }, { ...FIND, exact: true, field: true }])
   for (const bytes of [null, [0, 1], [100, 2 ** 52]])
     test(`what is put into an address is read from it: ${fragment(bytes, find)}`, () => assert.deepEqual(parsed(fragment(bytes, find)), { ...NOTHING, bytes, find }));
 

@@ -197,6 +197,13 @@ test("by time: the list has the first hits of all logs, also where one of them h
   assert.deepEqual(first(31_000), wanted.slice(0, 31_000));
 });
 
+test("a field of JSON is compared by the server", async () => {
+  const { asked } = server({ a: every(3) });
+  const self = page();
+  await self.ask({ text: '"n": 1', exact: true, field: true });
+  assert.deepEqual([asked[0].field, asked[0].literals], ['"n": 1', undefined]);
+});
+
 test("a search that came before the page knows its logs waits for them", async () => {
   const { asked } = server({ a: every(3), b: [5] });
   const self = page({ stream: null });

@@ -105,7 +105,10 @@ class Flows:
         run, literals, level = run_name(text(asked, "run")), asked.get("literals") or [], level_of(asked)
         if not isinstance(literals, list) or not all(isinstance(one, str) for one in literals):
             raise Refused(400, "literals is a list of texts")
-        query = Query.of(literals, text(asked, "regex"), ignore=bool(asked.get("ignore")), level=level)
+        if field := text(asked, "field"):
+            query = Query.of_field(field, level=level)
+        else:
+            query = Query.of(literals, text(asked, "regex"), ignore=bool(asked.get("ignore")), level=level)
         if asked.get("counts") and not query.exact:
             raise Refused(400, "the hits of this pattern can only be counted by the browser")
         given, others = asked.get("streams") or [], bool(asked.get("others"))

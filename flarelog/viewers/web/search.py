@@ -32,6 +32,7 @@ from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Found, Origin, gathered
 from flarelog.viewers.web.asking import named
 from flarelog.viewers.web.counting import Tally
+from flarelog.viewers.web.fields import same_field
 from flarelog.viewers.web.hub import Slices
 from flarelog.viewers.web.when import When
 from flarelog.viewers.web.windows import HEAD
@@ -82,6 +83,12 @@ class Query:
         text = wanted[0] if len(wanted) == 1 and level is None else None
         keep = _sieve(wanted, ignore=ignore) if level is None else None
         return cls(matches, keep, level, text=text, ignore=ignore)
+
+    @classmethod
+    def of_field(cls, field: str, *, level: Level | None) -> Query:
+        """The lines that are objects of JSON with *field*. Raises InvalidOption."""
+        matches, texts = same_field(field)
+        return cls(matches, _sieve(texts, ignore=False) if texts and level is None else None, level)
 
     @classmethod
     def _of_regex(cls, regex: str, *, ignore: bool, level: Level | None) -> Query:

@@ -200,3 +200,46 @@ def test_a_log_with_many_hits_takes_no_room_from_the_others(tmp_path: Path) -> N
     sites = [one["site"] for one in said[0]["streams"]]
     rest = {sites[k]: at for one in said for k, at in one.get("rest", ())}
     assert rest == {"a": LOGS["a"].index("hit 3"), "b": LOGS["b"].rindex(DAY)}
+
+
+@together(
+    ("field", "line", "found"),
+    [
+        ('"n": 1', '{"msg":"m","n":1}', True),
+        ('"n": 1', '{"msg": "m", "n" : 1, "o": {"n": 2}}', True),
+        ('"n": 1', '{"msg": "m", "n": 0, "o": {"n": 1}}', False),
+        ('"n": 1', '{"msg": "m", "n": 10}', False),
+        ('"n": 1', '{"msg": "m", "n": true}', False),
+        ('"n": 1', '{"msg": "\\"n\\": 1"}', False),
+        ('"n": 1', '{"msg": "m", "n": 1, "n": 2}', True),
+        ('"n": 1', 'n: 1, and "n": 1}', False),
+        ('"n": 1', "[" * 60_000, False),
+        ('"s": "\\u00e9"', '{"s": "\u00e9"}', True),
+        ('"o": {"a": 1, "b": []}', '{"o": {"b":[],"a":1}}', True),
+        ('"o": {"a": 1}', '{"o": {"a": 1, "b": 2}}', False),
+    ],
+)
+def test_a_field_is_that_of_the_object_itself(field: str, line: str, found: bool) -> None:
+    assert Query.of_field(field, level=None).matches(line) == found
+
+
+@together(
+    ("field", "kept"),
+    [
+        ('"n": 1', {b'"n":1', b'"n": 1', b'"n" : 1', b'"n" :1'}),
+        ('"x": "a b"', {b'"x":"a b"', b'"x": "a b"', b'"x" : "a b"', b'"x" :"a b"'}),
+        ('"n": 1.50', {b'"n"'}),  # others may write 1.5
+        ('"o": {"n": 1}', {b'"o"'}),
+        ('"\u00e9": 1', None),
+    ],
+)
+def test_a_receiver_leaves_out_lines_without_the_field(field: str, kept: set[bytes] | None) -> None:
+    keep = Query.of_field(field, level=None).keep
+    assert (None if keep is None else set(keep.any_of)) == kept
+    assert Query.of_field(field, level=Level.ERROR).keep is None
+
+
+@pytest.mark.parametrize("field", ["", "n: 1", '"n"', "}", '"n": 1, ', '"n": 1} {'])
+def test_what_is_no_field_is_refused(field: str) -> None:
+    with pytest.raises(InvalidOption, match="no field of JSON"):
+        Query.of_field(field, level=None)

@@ -6,9 +6,9 @@
 
 import { SETTINGS, allowed, unusual } from "./settings.js";
 
-const PARTS = ["bytes", "find", "in", "regex", "case", "only", ...SETTINGS];
+const PARTS = ["bytes", "find", "in", "regex", "case", "only", "field", ...SETTINGS];
 
-/** @typedef {{text: string, regex: boolean, exact: boolean, scope: string, only: boolean}} Find a search */
+/** @typedef {{text: string, regex: boolean, exact: boolean, scope: string, only: boolean, field?: boolean}} Find a search; *field*: for objects of JSON with the field *text* */
 
 /**
  * `{bytes, find}` of *hash*: the marked bytes as `[from, to]`, and a search; *strange*: it is none of the page's own.
@@ -19,7 +19,7 @@ export function parsed(hash) {
   const found = /^(\d+)-(\d+)$/.exec(given.get("bytes") ?? "")?.slice(1).map(Number);
   const bytes = found && found[0] < found[1] && Number.isSafeInteger(found[1]) ? found : null;
   const text = given.get("find");
-  const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only") } : null;
+  const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only"), ...(given.has("field") && { field: true }) } : null;
   const strange = [...given.keys()].some((name) => !PARTS.includes(name)) || (given.has("bytes") && !bytes) || SETTINGS.some((name) => given.has(name) && !allowed(name, given.get(name)));
   return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };
 }
@@ -28,8 +28,8 @@ export function parsed(hash) {
 export function fragment(bytes, find, here = false) {
   const parts = bytes ? [`bytes=${bytes[0]}-${bytes[1]}`] : [];
   if (find) {
-    const { text, regex, exact, scope, only } = find;
-    parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: "1" }), ...(exact && { case: "1" }), ...(only && { only: "1" }) })));
+    const { text, regex, exact, scope, only, field } = find;
+    parts.push(String(new URLSearchParams({ find: text, ...(scope !== "log" && { in: scope }), ...(regex && { regex: "1" }), ...(exact && { case: "1" }), ...(only && { only: "1" }), ...(field && { field: "1" }) })));
   }
   if (unusual(here).length) parts.push(String(new URLSearchParams(unusual(here))));
   return parts.length ? `#${parts.join("&")}` : "";

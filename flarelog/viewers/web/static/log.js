@@ -116,7 +116,7 @@ export class LogPage extends Choosing {
     this.list.addEventListener("follow", () => this.stopped());
     this.list.addEventListener("bottom", () => this.stay.settled && this.source.ends(this.list.lines) && this.resumed());
     this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
-    this.list.addEventListener("field", ({ detail }) => this.search.recall({ text: detail.slice(0, 1000), regex: false, exact: true, only: true }, false));
+    this.list.addEventListener("field", ({ detail }) => this.search.recall({ text: detail.slice(0, 1000), regex: false, exact: true, only: true, field: whole(detail) }, false));
     this.list.addEventListener("short", ({ detail }) => this.tellCopied(detail));
     this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
     this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
@@ -312,6 +312,15 @@ export class LogPage extends Choosing {
     set("times", on ? "on" : "off");
     this.list.draw();
     if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
+  }
+}
+
+/** Whether *field* is one of JSON, which the server can compare. */
+function whole(field) {
+  try {
+    return field.length <= 1000 && Boolean(JSON.parse(`{${field}}`));
+  } catch {
+    return false;
   }
 }
 

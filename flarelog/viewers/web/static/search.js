@@ -111,7 +111,7 @@ export class Search {
     if (!find.text) return;
     const wanted = pattern(find.text, { regex: find.regex, ignore: !find.exact });
     this.matcher = new Matcher(wanted);
-    this.question = { run: this.run, ignore: !find.exact, ...(this.level && { level: this.level }), ...(find.regex ? { regex: wanted.source } : { literals: [find.text] }) };
+    this.question = { run: this.run, ignore: !find.exact, ...(this.level && { level: this.level }), ...(find.field ? { field: find.text } : find.regex ? { regex: wanted.source } : { literals: [find.text] }) };
     this.find = find;
     if (this.stream) this.hits.part(this.stream);
     if (goes && this.stream) this.first = { ...this.place, on: false };

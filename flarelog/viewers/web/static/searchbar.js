@@ -73,6 +73,7 @@ export class SearchBar extends HTMLElement {
     this.regex.checked = find.regex;
     this.ignore.checked = !find.exact;
     this.only.checked = find.only;
+    this.field = find.field ? find.text : null;
     this.scope.value = ["run", "time"].includes(find.scope) ? find.scope : this.own.hidden ? "time" : "log";
     this.hidden = false;
     this.showOnly();
@@ -155,6 +156,7 @@ export class SearchBar extends HTMLElement {
 
   close() {
     this.search.ask({ ...this.typed(), text: "" }, [], false);
+    this.field = null;
     this.hidden = true;
     this.only.checked = false;
     this.showOnly();
@@ -170,7 +172,7 @@ export class SearchBar extends HTMLElement {
   }
 
   typed() {
-    return { text: this.input.value, regex: this.regex.checked, exact: !this.ignore.checked, scope: this.scope.value, only: this.only.checked };
+    return { text: this.input.value, regex: this.regex.checked, exact: !this.ignore.checked, scope: this.scope.value, only: this.only.checked, ...(this.field === this.input.value && !this.regex.checked && !this.ignore.checked && { field: true }) };
   }
 
   /** *goes*: whether to go to the first hit, if the log on the page has one. */
