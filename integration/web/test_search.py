@@ -340,6 +340,38 @@ def test_hits_that_came_after_the_search_are_found(browser: Browser, place: Plac
         tab.is_clean()
 
 
+def test_nothing_but_hits_follows_the_end_of_the_log(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, numbered(450))
+    place.sidecar(receiver)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open(f"/run/{RUN}/{SITE}/{LOG}#find=step&only=1")
+        hits, follow = page.locator(".hits .what"), page.get_by_title("Keep the end on the screen (f)")
+        expect(page.locator(".found")).to_have_text("Hit 1 of 450")
+        expect(hits.first).to_have_text("000000 step")
+        expect(follow).to_have_text("Follow")
+        page.keyboard.press("f")
+        expect(follow).to_have_text("Following")
+        expect(hits.last).to_have_text("000449 step")
+        expect(hits.last).to_be_in_viewport()
+        append(place.log, numbered(60, 450))
+        expect(hits.last).to_have_text("000509 step")
+        expect(hits.last).to_be_in_viewport()
+        expect(page.locator("footer .where")).to_be_empty()
+        page.get_by_role("button", name="List 200 earlier").click()
+        expect(hits.first).to_have_text("000110 step")
+        page.keyboard.press("g")
+        expect(hits.first).to_have_text("000000 step")
+        expect(hits.first).to_be_in_viewport()
+        expect(follow).to_have_text("Follow")
+        page.keyboard.press("G")
+        expect(hits.last).to_have_text("000509 step")
+        expect(hits.last).to_be_in_viewport()
+        page.keyboard.press("n")
+        expect(page.locator(".hits .here")).to_have_text(re.compile("000001 step"))
+        tab.is_clean()
+
+
 def levelled(site: str) -> bytes:
     lines = (f"2026-11-20 08:00:{n:02} {'ERROR' if n % 10 == 5 else 'INFO'} {site} needle {n:02}\n" for n in range(40))
     return "".join(lines).encode() + numbered(400)

@@ -123,6 +123,12 @@ export class LogPage extends Choosing {
     this.gone = new AbortController();
     const { signal } = this.gone; // the search outlives this page
     this.search.addEventListener("found", () => this.ticks(), { signal });
+    this.search.addEventListener("follow", () => this.pressed(), { signal });
+    this.search.addEventListener("only", () => {
+      if (this.search.listing && this.list.follow) this.search.follow(true);
+      this.pressed();
+      this.list.draw();
+    }, { signal });
     this.search.addEventListener("asked", () => this.focused(), { signal });
     this.search.addEventListener("closed", () => {
       this.ticks();
@@ -146,7 +152,7 @@ export class LogPage extends Choosing {
 
   keys() {
     const scroll = (screens) => this.list.scrollBy(0, screens * (this.list.clientHeight - 40));
-    const first = () => this.go(this.stream ? { at: this.source.state.first, start: true } : { start: true }, 0);
+    const first = () => this.search.listing ? this.search.edge(false) : this.go(this.stream ? { at: this.source.state.first, start: true } : { start: true }, 0);
     const there = { // keys that act on a place: the page must have arrived there
       n: () => this.search.step(1), N: () => this.search.step(-1), e: () => this.error(), c: () => link(this), Enter: (event) => this.enter(event.shiftKey ? -1 : 1),
       j: () => this.move(1), k: () => this.move(-1), J: () => this.move(1, true), K: () => this.move(-1, true),
@@ -184,7 +190,7 @@ export class LogPage extends Choosing {
     if (last[5]) parts.push(`${moment(last[5])} ${zone(last[5])}`);
     const lacking = this.lacking();
     if (lacking.before || lacking.behind) parts.push(...this.sought());
-    say(this.where, parts.join(" \u00b7 "));
+    say(this.where, this.search.listing ? "" : parts.join(" \u00b7 ")); // the list that it describes is hidden
     const greatest = list.lines.view().slice(0, -seen.behind || undefined).findLast((item) => item.number !== null)?.number ?? 0; // a bar has none
     const width = count(Math.max(greatest, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) {

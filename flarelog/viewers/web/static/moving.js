@@ -141,6 +141,7 @@ export class Moving extends HTMLElement {
     this.fresh = 0;
     const live = source.ends(lines) && !source.sealed;
     list.follow = Boolean(where.end) && live;
+    if (this.search.listing) this.search.follow(list.follow);
     const offset = answer.at ?? null;
     if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
     let index = where.end || answer.past ? lines.view().length
@@ -188,6 +189,7 @@ export class Moving extends HTMLElement {
   }
 
   end() {
+    if (this.search.listing) return void this.search.edge(true);
     this.list.current = null;
     history.replaceState({ ...history.state, place: null }, ""); // a reload before the end is there shows it as well
     if (this.live && this.source.ends(this.list.lines)) this.resumed();
@@ -332,7 +334,9 @@ export class Moving extends HTMLElement {
   }
 
   follow() {
-    if (this.list.follow) this.list.turn(false);
+    const { search } = this;
+    if (search.listing) search.follow(!search.follows);
+    else if (this.list.follow) this.list.turn(false);
     else this.end();
   }
 
@@ -351,10 +355,11 @@ export class Moving extends HTMLElement {
 
   pressed() {
     const over = this.source.sealed;
-    this.following.setAttribute("aria-pressed", String(this.list.follow));
+    const follows = this.search.listing ? this.search.follows : this.list.follow;
+    this.following.setAttribute("aria-pressed", String(follows));
     this.following.disabled = over;
     this.following.classList.toggle("waits", this.troubles.has("tail"));
-    say(this.following, over ? "Ended" : !this.list.follow ? "Follow" : this.troubles.has("tail") ? "Waiting" : "Following");
+    say(this.following, over ? "Ended" : !follows ? "Follow" : this.troubles.has("tail") ? "Waiting" : "Following");
   }
 
   known(streams) {

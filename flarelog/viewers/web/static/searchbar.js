@@ -21,7 +21,9 @@ export function searchOf(run) {
 }
 
 export class SearchBar extends HTMLElement {
+  from = 0; // the first hit that is listed
   most = LISTED;
+  follows = false; // whether the list of nothing but hits stays at its end
 
   /** @param {string} run  @param {{site: string, log: string}|null} stream the log on the page  @param {object[]|null} streams of a merged page; empty: see `bound`  @param {object|null} range of the page, see `bound` */
   begin(run, stream, streams, range = null) {
@@ -109,7 +111,7 @@ export class SearchBar extends HTMLElement {
     this.own = h("option", { value: "log" });
     this.scope = h("select", { "aria-label": "Where to search" }, this.own, h("option", { value: "run" }, "the whole run"), h("option", { value: "time" }, "the whole run by time"));
     this.said = h("output", { class: "found", "aria-live": "polite" });
-    this.list = h("ol", { class: "hits", hidden: true, "aria-label": "Lines found" });
+    this.list = h("ol", { class: "hits", hidden: true, "aria-label": "Lines found", on: { scroll: () => this.follows && !atEnd(this.list) && this.follow(false) } });
     const button = (text, title, act) => h("button", { type: "button", title, "aria-label": title, on: { click: act } }, text);
     this.form = h(
       "form",
@@ -143,9 +145,40 @@ export class SearchBar extends HTMLElement {
     const { search, only } = this;
     this.classList.toggle("only", only.checked);
     if (search.find) search.find = { ...search.find, only: only.checked };
+    this.follow(false);
     if (only.checked) this.lists(true);
     else if (goes && search.shown) this.dispatchEvent(new CustomEvent("go", { detail: search.shown }));
     this.keep();
+    if (only.checked && search.shown) this.holds(search.shown);
+    this.dispatchEvent(new CustomEvent("only"));
+  }
+
+  /** Whether the page shows nothing but hits. */
+  get listing() {
+    return this.only?.checked && !this.hidden;
+  }
+
+  /** Keeps the end of the list on the screen, or not. */
+  follow(on) {
+    if (this.follows === on) return;
+    this.follows = on;
+    this.draw();
+    this.dispatchEvent(new CustomEvent("follow"));
+  }
+
+  /** Shows the end of the list, or its beginning. */
+  async edge(end) {
+    this.follow(false);
+    [this.from, this.most] = [end ? Math.max(0, this.hits.all.length - LISTED) : 0, LISTED];
+    await this.draw();
+    this.list.scrollTop = end ? this.list.scrollHeight : 0;
+  }
+
+  /** Lists *hit*. */
+  holds(hit) {
+    const at = this.hits.all.indexOf(hit);
+    if (at < this.from || at >= this.from + 5 * this.most) [this.from, this.most] = [Math.max(0, at - LISTED), 2 * LISTED];
+    this.most = Math.max(this.most, at - this.from + 1);
   }
 
   open() {
@@ -179,7 +212,7 @@ export class SearchBar extends HTMLElement {
   ask(goes) {
     const { search } = this;
     const find = this.typed();
-    this.most = LISTED;
+    [this.from, this.most] = [0, LISTED];
     say(this.said, "");
     try {
       search.ask(find, find.scope !== "log" ? null : search.stream ? [search.stream] : this.streams, (this.goes = goes), this.early && find.scope === "log");
@@ -205,23 +238,47 @@ export class SearchBar extends HTMLElement {
   }
 
   /** Draws the list with the next frame, once. */
-  async draw() {
-    if (this.drawing || this.list.hidden) return;
-    this.drawing = true;
-    await frame();
-    this.drawing = false;
-    const { search, most } = this;
+  draw() {
+    if (!this.list.hidden) this.drawing ??= frame().then(() => {
+      this.drawing = null;
+      this.fill();
+    });
+    return this.drawing;
+  }
+
+  fill() {
+    const { search, most, follows } = this;
     const { hits: { all, sure, sum }, shown } = search;
-    const early = all.length > 0 && (!sure || (this.only.checked && all.indexOf(shown) >= sure)); // some logs are not searched yet
-    const listed = all.slice(0, Math.min(most, early ? Infinity : sure));
-    const more = listed.length === most && sum > most && h("li", {}, h("button", { type: "button", on: { click: () => ((this.most *= 5), this.draw()) } }, `List ${count(Math.min(sum - most, 4 * most))} more`));
-    const items = [early && h("li", {}, "Not in the order of time yet: some logs are still being searched."), ...listed.map((hit) => this.listed(hit)), more];
+    if (follows) [this.from, this.most] = [Math.max(0, all.length - LISTED), LISTED];
+    const { from } = this;
+    const early = all.length > 0 && (!sure || (this.only.checked && (from >= sure || all.indexOf(shown) >= sure))); // some logs are not searched yet
+    const listed = all.slice(from, Math.min(from + most, early ? Infinity : sure));
+    const left = sum - from - most;
+    const more = listed.length === most && left > 0 && this.listsMore(left, 4 * most, () => (this.most *= 5));
+    const less = from > 0 && this.listsMore(from, LISTED, (added) => {
+      this.from -= added;
+      this.most += added;
+    }, "earlier");
+    const items = [early && h("li", {}, "Not in the order of time yet: some logs are still being searched."), less, ...listed.map((hit) => this.listed(hit)), more];
     this.list.replaceChildren(...items.filter(Boolean));
-    search.list(most);
-    this.list.querySelector(".here")?.scrollIntoView({ block: "nearest" });
+    search.list(from + most);
+    if (follows) this.list.scrollTop = this.list.scrollHeight;
+    else this.list.querySelector(".here")?.scrollIntoView({ block: "nearest" });
     if (!this.sought || !all.length) return;
     this.sought = false; // on the page of a run the hits may be below the screen: a phone shows only the findings
     if (this.list.getBoundingClientRect().bottom > innerHeight) this.scrollIntoView();
+  }
+
+  /** A button that lists *most* of *left* more hits, of which *grow* is told. */
+  listsMore(left, most, grow, what = "more") {
+    const added = Math.min(left, most);
+    const click = async () => {
+      grow(added);
+      const { scrollHeight: before } = this.list;
+      await this.draw();
+      if (what !== "more") this.list.scrollTop += this.list.scrollHeight - before;
+    };
+    return h("li", {}, h("button", { type: "button", on: { click } }, `List ${count(added)} ${what}`));
   }
 
   listed(hit) {
@@ -241,7 +298,8 @@ export class SearchBar extends HTMLElement {
   }
 
   async show(hit) {
-    if (this.only.checked) this.most = Math.max(this.most, this.search.hits.all.indexOf(hit) + 1);
+    this.follow(false);
+    if (this.only.checked) this.holds(hit);
     else this.dispatchEvent(new CustomEvent("go", { detail: hit }));
     await this.draw();
     if (this.only.checked) this.search.turn("seen");
@@ -251,6 +309,10 @@ export class SearchBar extends HTMLElement {
   reached(place) {
     if (!this.only.checked) this.search.reached(place);
   }
+}
+
+function atEnd({ scrollTop, scrollHeight, clientHeight }) {
+  return scrollHeight - clientHeight - scrollTop < 40;
 }
 
 customElements.define("search-bar", SearchBar);
