@@ -35,6 +35,7 @@ from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.when import arrived_by, written_by
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Windows, info_of
 
+_MILLISECOND = 1_000_000  # nanoseconds
 LOOKING = 0.5  # seconds after which a merged page answers with the rows of a level found so far
 
 
@@ -76,11 +77,12 @@ class Reads:
         wanted = stream(asked.get("stream"))
         info = same(await self._lists.one(session.of, wanted), whole(asked["stream"], "begun"))
         line, time = whole(asked, "line"), whole(asked, "time")
-        about = False
+        about, shared = False, bool(asked.get("shared"))  # shared: times are those of the receiver's clock
+        clocks = Clocks((info,) if shared else ())
         if line is not None:
             at, about = await self._indexes.offset_of(origin, info, max(1, line))
         elif time is not None:
-            (at,) = await written_by(self.windows, origin, (info,), self._stamps, time)
+            (at,) = await written_by(self.windows, origin, (info,), self._stamps, time, clocks.ahead)
         else:
             part, place = share(asked, "share"), whole(asked, "at")
             behind = info.committed + 1 if part is None else int(part * info.committed)  # behind the note at the end
@@ -97,6 +99,8 @@ class Reads:
                 "sealed": info.sealed,
                 "line": number,
                 "about": about or number is None,
+                "ahead": clocks.ahead(info.stream) // _MILLISECOND,
+                "clocks": clocks.notes(info.stream, (), ordered=shared),
                 **({"left": drawn.left} if drawn.left else {}),
             },
             list(map(encoded, drawn.rows)),

@@ -490,6 +490,30 @@ def test_logs_merged_by_time_come_with_a_sentence_of_a_clock_that_differs(store:
     asyncio.run(play())
 
 
+def test_logs_side_by_side_are_opened_at_a_time_by_the_receivers_clock(tmp_path: Path) -> None:
+    lines = [f"2026-11-20 08:{n:02}:00 line {n}\n".encode() for n in range(60)] + [b"2026-11-20 09:00:00 line 60\n"]
+    eight = 1_795_161_600_000  # 2026-11-20 08:00:00
+    assert time.gmtime(eight // 1000)[:4] == (2026, 11, 20, 8)
+
+    async def play() -> None:
+        async with choose.store(tmp_path, "memory") as held:
+            appender = await held.appender(StreamId(**NAMED), b"producer")
+            await appender.append(0, b"".join(lines))
+            await appender.sync()
+            await appender.close()
+        key = new_key()
+        made = app(Sources(str(tmp_path), lambda: Skewed(tmp_path)), WebOptions(), key)
+        inner: Any = made._app
+        async with inner.router.lifespan_context(inner), logged_in(made, key) as client:
+            for shared, minutes, at, ahead in ((True, -30, 30, 3_600_000), (False, 30, 30, 0)):
+                wanted = {"stream": NAMED, "time": eight + 60_000 * minutes, "rows": 1, "shared": shared}
+                found = (await asked(client, "POST", "/api/window", wanted)).json()
+                assert (found["rows"][0][3][20:], found["ahead"]) == (f"line {at}", ahead)
+                assert len(found["clocks"]) == shared
+
+    asyncio.run(play())
+
+
 def test_a_cookie_ends_with_its_session(store: Path) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with logged_in(made, key) as client, logged_in(made, key) as other:

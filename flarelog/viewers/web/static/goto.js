@@ -14,10 +14,11 @@ export function goTo(page) {
     event.preventDefault();
     const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // a row without a time tells no day
     const now = rows.find((row) => row?.[5])?.[5] ?? Date.now();
-    const range = rangeOf(input.value, now);
+    const range = rangeOf(input.value, now, page.source.ahead);
     if (range) return page.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: within(range) }));
     const wanted = place(input.value, now);
     if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
+    if (wanted.time !== undefined) wanted.time -= page.source.ahead ?? 0;
     dialog.close();
     page.clear();
     page.go(wanted, undefined, true);

@@ -30,7 +30,7 @@ export class LogPage extends Choosing {
     this.wanted = wanted;
     this.run = wanted.run;
     this.stream = wanted.stream ?? null;
-    this.source = this.stream ? new OneLog(this.stream, wanted.range) : new Merged({ run: this.run, range: wanted.range, ...wanted.merged });
+    this.source = this.stream ? new OneLog(this.stream, wanted.range, Boolean(wanted.side)) : new Merged({ run: this.run, range: wanted.range, ...wanted.merged });
     this.troubles = new Map(); // by kind of request: why it fails
     this.fresh = 0; // new rows below the screen
     return this;

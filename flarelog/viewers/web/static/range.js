@@ -20,9 +20,9 @@ export function within(range, time) {
   return `${location.pathname}${query && `?${query}`}${location.hash}`;
 }
 
-/** The range that *text* names, as in "14:00 to 14:32"; null for any other text. */
-export function rangeOf(text, now) {
-  const [from, to, ...rest] = text.split(/ to |\u2013/).map((time) => place(time, now)?.time);
+/** The range that *text* names, as in "14:00 to 14:32", by a clock that is *ahead* ms ahead; null for any other text. */
+export function rangeOf(text, now, ahead = 0) {
+  const [from, to, ...rest] = text.split(/ to |\u2013/).map((time) => place(time, now)?.time).map((time) => time && time - ahead);
   return from && to && !rest.length ? { from: Math.min(from, to), to: Math.max(from, to) } : null;
 }
 

@@ -114,7 +114,7 @@ export class SidePage extends HTMLElement {
   moved(page) {
     if (page !== this.leader || !page.stay.settled || !this.locked) return;
     const ended = this.at === null && page.source.sealed && !page.list.seen()?.behind; // while it was followed: the others are still
-    const time = ended || page.list.follow ? null : timeOf(page.list);
+    const time = ended || page.list.follow ? null : timeOf(page);
     if (time === this.at) return;
     this.at = time;
     if (time === undefined) return say(page.told, "The lines here have no times: the other logs stay where they are.");
@@ -126,11 +126,12 @@ export class SidePage extends HTMLElement {
   }
 }
 
-/** The time of the first line on the screen, or else of a line near it; undefined if no line has a time. */
-function timeOf(list) {
+/** The time by the receiver's clock of the first line on the screen, or else of a line near it; undefined if no line has a time. */
+function timeOf({ list, source }) {
   const view = list.lines.view();
   const first = list.seen()?.before ?? -1;
-  return (view.slice(0, first + 1).findLast(({ row }) => row[5]) ?? view.find(({ row }) => row[5]))?.row[5];
+  const timed = view.slice(0, first + 1).findLast(({ row }) => row[5]) ?? view.find(({ row }) => row[5]);
+  return timed && timed.row[5] - source.ahead;
 }
 
 /** Shows the lines of *time* in *page*; null: its end. Of times that come while it goes to another one, the last one counts. */
@@ -155,8 +156,9 @@ async function bring(page, time) {
 /** The index in the list's view of the first line at *time* or later; null if the list does not hold that place. */
 function held({ list, source, stay }, time) {
   const view = list.lines.view();
-  const at = view.findIndex(({ row }) => row[5] >= time);
-  const earlier = view.findIndex(({ row }) => row[5] < time);
+  const own = time + source.ahead;
+  const at = view.findIndex(({ row }) => row[5] >= own);
+  const earlier = view.findIndex(({ row }) => row[5] < own);
   if (!stay.settled) return null;
   if (at < 0) return earlier >= 0 && source.ends(list.lines) ? view.length : null;
   return source.begins(list.lines) || (earlier >= 0 && earlier < at) ? at : null;

@@ -11,8 +11,10 @@ const MOST_ROWS = 1000;
 const NEARBY = 80; // rows before and behind a requested place: they arrive soon, and scrolling loads more
 
 export class OneLog {
-  /** *range*: the time to show alone, see `ranged` */
-  constructor(stream, range = null) {
+  /** *range*: the time to show alone, see `ranged`; *shared*: times are those of the receiver's clock, as in the logs beside it */
+  constructor(stream, range = null, shared = false) {
+    this.shared = shared;
+    this.ahead = 0; // ms by which the clock of its lines is ahead of that of its times
     this.streams = [stream];
     this.range = range;
     this.limits = null; // the bytes of the range
@@ -27,8 +29,9 @@ export class OneLog {
   }
 
   async window(spec, signal) {
-    const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...spec }, { signal });
+    const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...(this.shared && { shared: true }), ...spec }, { signal });
     this.streams = [answer.stream]; // with the time when the log began: a later log of its name is another one
+    this.ahead = answer.ahead ?? 0;
     const [from, to] = this.limits ?? [0, Infinity];
     this.state = { first: Math.max(answer.first, from), committed: Math.min(to, Math.max(answer.committed, this.state.committed)), sealed: answer.sealed || to < Infinity };
     return this.limits ? this.cut(answer, from, to) : answer;
