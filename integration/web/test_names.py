@@ -21,6 +21,7 @@ def test_the_page_shows_the_names_of_files_and_opens_their_logs(browser: Browser
             page.get_by_role("button", name="3 logs").click()
             page.get_by_role("link", name=name, exact=True).click()
             expect(page.locator("log-list .row", has_text=f"a line of {number}")).to_be_visible()
+            assert page.title().startswith(f"kyoto/{name} ")
         page = tab.open("/run/run-1")
         page.get_by_label("Show sites and logs that contain").fill("bs=32")
         expect(page.get_by_role("link", name=TUNE, exact=True)).to_be_visible()

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from flarelog.model import StreamId, StreamInfo
-from flarelog.viewers.last import Last, last_of
+from flarelog.viewers.last import NOTHING, Last, last_of
 from flarelog.viewers.origin import gathered
 from flarelog.viewers.web.looks import Key, Looks
 from flarelog.viewers.web.origins import Rights
 
-READ = 4 << 10  # bytes at the end of a log
+READ, MOST = 4 << 10, 256 << 10  # bytes at the end of a log; where no line begins in them
 AT_ONCE = 60  # logs that are read for one answer
 SIDE_BY_SIDE = 8
 KEPT = 20_000
@@ -45,6 +45,10 @@ class Lasts:
         return -1 if last is None else last[0]
 
     async def _read(self, rights: Rights, info: StreamInfo) -> None:
-        begin = max(0, info.committed - READ)
-        data = await gathered(rights.origin, info.stream, begin, info.committed)
-        self._kept[rights.key, info.identity] = info.committed, last_of(data, begin)
+        for size in (READ, MOST):
+            begin = max(0, info.committed - size)
+            data = await gathered(rights.origin, info.stream, begin, info.committed)
+            found = last_of(data, begin)
+            if found != NOTHING or not begin:
+                break
+        self._kept[rights.key, info.identity] = info.committed, found

@@ -10,7 +10,7 @@ from typing import Any
 from flarelog.completeness import INCOMPLETE, completeness, first_loss, in_all, incomplete_lines, is_loss
 from flarelog.lifecycle import RunState
 from flarelog.lines.ranks import RankChoice, RankChooser
-from flarelog.model import RunInfo, State, StreamId, StreamInfo
+from flarelog.model import RunInfo, StreamId, StreamInfo
 from flarelog.names import natural
 from flarelog.receiver.phases import present
 from flarelog.repeats import copies, left_out
@@ -102,20 +102,25 @@ def _standing_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
 
 
 def _site_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
-    states, found = [info.state or State() for info in infos], in_all(infos)
-    skews = [state.skew for state in states if state.skew is not None]
+    found = in_all(infos)
+    skews = [info.state.skew for info in infos if info.state is not None and info.state.skew is not None]
     standing = _standing_record(infos)
     return {
         **standing,
         "place": place_of(standing["standing"]),
         "bytes": sum(info.committed for info in infos),
-        "rate": sum(state.rate for state in states),
+        "rate": sum(map(_rate, infos)),
         "skew": round(1000 * max(skews, key=abs)) if skews else None,
         "gaps": len(found.gaps),
         "lost": sum(found.gaps),
         "unseen": found.doubts,
         "loss": _loss_record(infos),
     }
+
+
+def _rate(info: StreamInfo) -> int:
+    """Bytes a second; 0 of a log that has ended: its receiver's mean fades for a while."""
+    return info.state.rate if info.state is not None and not info.sealed else 0
 
 
 def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
@@ -130,7 +135,6 @@ def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
 
 def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, copy: bool) -> dict[str, Any]:
     """The record of a log, without optional values that are empty or 0: a run may have 10,000 logs."""
-    state = info.state or State()
     rank, now = ranks.stretch(info.stream.key, info.committed).rank, "" if info.sealed else called(present(info))
     record: dict[str, Any] = {
         "log": info.stream.log,
@@ -140,7 +144,7 @@ def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser, *, c
     }
     optional = {
         "name": info.stream.name if info.stream.name != info.stream.log else "",
-        "rate": state.rate,
+        "rate": _rate(info),
         "begun": info.begun,
         "grown": info.grown,
         "gaps": len(info.gaps),

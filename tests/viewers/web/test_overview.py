@@ -44,6 +44,15 @@ def test_the_clock_that_differs_most_is_told_in_milliseconds(skews: tuple[float 
     assert site["skew"] == told
 
 
+def test_a_log_that_has_ended_has_no_rate() -> None:
+    infos = [
+        StreamInfo(StreamId("run-1", "kyoto", f"{n}.log"), 0, 9, 0, sealed, state=State(linked=True, rate=5))
+        for n, sealed in enumerate((True, False))
+    ]
+    (site,) = run_record("run-1", RunState.RUNNING, infos, {}, live=True)["sites"]
+    assert [site["rate"], *(each.get("rate", 0) for each in site["streams"])] == [5, 0, 5]
+
+
 def test_a_log_that_repeats_another_one_is_marked() -> None:
     logs = ("error_log.txt", "log.json", "log.txt")
     infos = [StreamInfo(StreamId("run-1", site, log), 0, 9, 0, True) for site in ("a", "b") for log in logs]

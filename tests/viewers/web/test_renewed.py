@@ -126,3 +126,15 @@ def test_the_last_line_is_that_of_the_log_that_is_there_now_though_it_is_as_long
         await lasts.close()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("line", [b"\0" * 5000 + b"after NULs", b"begins " + b"x" * 200_000], ids=["nuls", "long"])
+def test_a_last_line_that_begins_far_above_its_end_is_found(line: bytes) -> None:
+    async def play() -> None:
+        lasts, held = Lasts(), Held(b"the first line\n" + line + b"\n", 1)
+        while not (found := (await lasts.of(held.rights(), [held.info]))[0]):
+            await asyncio.sleep(0)
+        assert found[STREAM].line[:6] in ("after ", "begins")
+        await lasts.close()
+
+    asyncio.run(play())

@@ -139,6 +139,7 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   visit(url.href);
 });
+document.addEventListener("named", ({ detail: { run, site, ...log } }) => way([called({ log: run }), path(run)], [`${site}/${called(log)}`]));
 document.addEventListener("visit", (event) => visit(event.detail));
 addEventListener("popstate", begin);
 listen({ "?": () => document.querySelector("log-page") || help() });

@@ -15,6 +15,7 @@ export function goTo(page) {
     const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // a row without a time tells no day
     const now = rows.find((row) => row?.[5])?.[5] ?? Date.now();
     const range = rangeOf(input.value, now, page.source.ahead);
+    if (range && range.from > range.to) return say(said, "This range ends before it begins.");
     if (range) return page.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: within(range) }));
     const wanted = place(input.value, now);
     if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");

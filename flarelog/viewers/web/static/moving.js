@@ -372,6 +372,7 @@ export class Moving extends HTMLElement {
       const room = most - part.length - 1;
       return `${site}/${log}`.length <= most || logs.length === 1 || room < 4 ? short(`${site}/${log}`, most) : `${short(site, room)}/${part}`;
     };
+    if (this.stream && streams[0].name && !this.wanted.side) this.dispatchEvent(new CustomEvent("named", { bubbles: true, detail: { ...streams[0], run: this.run } }));
     this.list.titles = streams.map((stream) => `${stream.site}/${called(stream)}`);
     this.list.names = streams.map((stream) => named(stream.site, called(stream)));
     this.list.colours = streams.map(({ site }) => hue(this.source.numbers?.get(site) ?? 0));

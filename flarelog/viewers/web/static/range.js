@@ -1,5 +1,6 @@
 /** A range of time, in the parameters `from` and `to` of an address: the page shows the lines of that time alone. */
 
+import { fragment, parsed } from "./address.js";
 import { h } from "./dom.js";
 import { clock, place, zone } from "./words.js";
 
@@ -17,13 +18,13 @@ export function within(range, time) {
   for (const name of ["from", "to", "time"]) parameters.delete(name);
   for (const [name, value] of Object.entries({ ...range, time: time ?? (range ? null : before?.from) })) if (value) parameters.append(name, Math.round(value));
   const query = String(parameters).replaceAll("%2F", "/");
-  return `${location.pathname}${query && `?${query}`}${location.hash}`;
+  return `${location.pathname}${query && `?${query}`}${range ? fragment(null, parsed(location.hash).find, true) : location.hash}`; // a mark may lie out of the range
 }
 
 /** The range that *text* names, as in "14:00 to 14:32", by a clock that is *ahead* ms ahead; null for any other text. */
 export function rangeOf(text, now, ahead = 0) {
   const [from, to, ...rest] = text.split(/ to |\u2013/).map((time) => place(time, now)?.time).map((time) => time && time - ahead);
-  return from && to && !rest.length ? { from: Math.min(from, to), to: Math.max(from, to) } : null;
+  return from && to && !rest.length ? { from, to } : null;
 }
 
 /** What shows the range of the page, and leads to all times. */

@@ -7,6 +7,7 @@ const VALUES = { theme: ["auto", "light", "dark"], zone: ["utc", "local"], wrap:
 const TEXTS = { curve: 100, sites: 200, chosen: 2000 }; // characters of texts: the name of a metric, a part of a name, and logs as SITE/LOG
 const OF_RUN = ["sites", "standing", "chosen"]; // choices on the page of a run, which no link to another page needs
 const PASSING = ["level", ...OF_RUN]; // choices for one page alone
+const ANYWHERE = ["theme", "zone"];
 const chosen = {};
 const changes = new EventTarget();
 
@@ -50,9 +51,15 @@ export function set(name, value) {
   changes.dispatchEvent(new Event(name));
 }
 
-/** The settings that are not at their defaults, by name. *here*: for the address of this page. */
+/** The settings that are not at their defaults, by name, as far as the page has them. *here*: this page; otherwise a list of lines. */
 export function unusual(here = false) {
-  return SETTINGS.filter((name) => here || !OF_RUN.includes(name)).map((name) => [name, setting(name)]).filter(([name, value]) => value !== usual(name));
+  return SETTINGS.filter((name) => fits(name, here)).map((name) => [name, setting(name)]).filter(([name, value]) => value !== usual(name));
+}
+
+function fits(name, here) {
+  const lines = !here || location.pathname.split("/").length > 3 || /[?&](merged|side)=/.test(location.search);
+  const ofRun = name === "curve" || OF_RUN.includes(name);
+  return ANYWHERE.includes(name) || (ofRun ? !lines && location.pathname !== "/" : lines);
 }
 
 /** Takes the settings of an address whose part after "#" is *hash*. */
