@@ -141,7 +141,7 @@ export class Moving extends HTMLElement {
     this.fresh = 0;
     const live = source.ends(lines) && !source.sealed;
     list.follow = Boolean(where.end) && live;
-    if (this.search.listing) this.search.follow(list.follow);
+    if (this.search.listing && !this.search.search.shown) this.search.follow(list.follow);
     const offset = answer.at ?? null;
     if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
     let index = where.end || answer.past ? lines.view().length
