@@ -180,7 +180,7 @@ def test_connections_without_a_login_take_no_place_that_somebody_needs(place: Pl
     begun = f"GET / HTTP/1.1\r\nHost: {page.address}\r\n".encode()
     body = b"POST /api/login HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 90\r\n"
     with contextlib.ExitStack() as stack:
-        for number in range(CONNECTIONS + 100):
+        for number in range(2 * CONNECTIONS):
             slow = stack.enter_context(socket.create_connection((host, int(port))))
             slow.sendall((b"", begun, body + begun[16:] + b"\r\n")[number % 3])
         assert page.stranger().get("/").status_code == 200

@@ -126,6 +126,7 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
             try:
                 if row.role == "session":
                     session = request.state.session = logins.session_of(request)
+                    request.state.held.enter_context(logins.share(session))
                 return await row.endpoint(request)
             except (Exception, asyncio.CancelledError) as error:
                 if session is not None and isinstance(error, NotAuthenticated):

@@ -5,6 +5,8 @@ The access log has method, path without names, status, bytes and time: no name, 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, MutableMapping
@@ -19,6 +21,7 @@ from flarelog.viewers.web.safety import HEADERS, LONGEST_BODY, Asked, refusal
 log = logging.getLogger(__name__)
 
 _COUNTED = ("host", "origin", "content-type", "content-length", "sec-fetch-site", "x-forwarded-proto")
+BODY = 10.0  # seconds until the body of a request has come
 _SHOWN = 2  # parts of a path in the access log: the parts behind them are names
 
 
@@ -55,7 +58,9 @@ class Guarded:
         try:
             if refused is not None:
                 await sentence(*refused)(scope, receive, answered)
-            else:
+                return
+            with contextlib.ExitStack() as held:  # until the answer is sent
+                scope.setdefault("state", {})["held"] = held
                 await self._app(scope, _bounded(receive), answered)
         finally:
             taken = 1000 * (time.monotonic() - began)
@@ -69,14 +74,20 @@ def asked_of(scope: MutableMapping[str, Any]) -> Asked:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """*receive*, cut at LONGEST_BODY bytes: a body without a declared length may be of any size."""
-    left = LONGEST_BODY
+    """*receive*, cut at LONGEST_BODY bytes and after BODY seconds: a body without a declared length may be of any size,
+    and the rest of one may never come.
+    """
+    left, more, until = LONGEST_BODY, True, asyncio.get_running_loop().time() + BODY
 
     async def bounded() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, more
+        try:
+            async with asyncio.timeout_at(until if more else None):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
         if message["type"] == "http.request":
-            left -= len(message.get("body", b""))
+            left, more = left - len(message.get("body", b"")), message.get("more_body", False)
             if left < 0:
                 return {"type": "http.disconnect"}
         return message
@@ -86,6 +97,8 @@ def _bounded(receive: Receive) -> Receive:
 
 def _shown(path: str) -> str:
     parts = path.split("/")
+    if parts[0] or len(parts) < 2:  # what a browser never asks for
+        return "..."
     if parts[1] in ("api", "static"):
         return "/".join(parts[: _SHOWN + 1])
     return f"/{parts[1]}/..." if len(parts) > 2 else path[:40] if path == "/" else "/..."

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 from starlette.requests import Request
@@ -21,7 +21,7 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import Refused, answer, said
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Origins, Rights, Sources
-from flarelog.viewers.web.safety import cookie, cookie_name, cookie_of
+from flarelog.viewers.web.safety import cookie, cookie_name, cookies_of
 from flarelog.viewers.web.sessions import Secrets, Session, Sessions
 
 WRONG = 1.0  # seconds after which a wrong login is answered
@@ -31,6 +31,8 @@ ASK_EVERY = 2.0  # seconds between two checks whether a token is still valid
 MOMENT = 0.001  # seconds: a check asks for the streams that grew within them
 SOON = 2.0  # seconds within which a receiver tells whether it knows the page
 PATIENCE = 10.0  # seconds that a request waits for a place among those of its session
+AT_ONCE, CROWD, FEW = 40, 150, 10  # requests of a session under way; of all sessions, from which on each gets FEW
+LOGINS = 32  # whose token is checked at once
 MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2, "report": 1}
 """How many requests of each kind a session may have under way at once."""
 BUSY = {
@@ -56,6 +58,7 @@ class Logins:
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
         self._origins, self.some = Origins(sources), sources.some
         self._wrong, self._ending = 0, False
+        self._checks = self._under_way = 0
 
     async def __aenter__(self) -> Logins:
         self._asking = asyncio.create_task(self._ask_again())
@@ -73,10 +76,11 @@ class Logins:
 
     def session_of(self, request: Request) -> User:
         """The session of the cookie in the request. Raises Refused."""
-        found = self._sessions.of(cookie_of(request.headers, self._cookie), time.time())
-        if found is None:
+        now, given = time.time(), dict.fromkeys(cookies_of(request.headers, self._cookie))
+        found = [one for value in given if (one := self._sessions.of(value, now)) is not None]
+        if len(found) != 1:  # of two, one is perhaps a login that another server of this host has slipped in
             raise Refused(401, f"no user is logged in: open the address that {self._command} prints, or give a token")
-        return found
+        return found[0]
 
     async def login(self, request: Request) -> Response:
         asked = await said(request)
@@ -106,6 +110,9 @@ class Logins:
         return rights
 
     async def _by_token(self, token: str) -> Rights:
+        if self._checks >= LOGINS:  # the receiver does not answer
+            raise Refused(429, "too many logins at once: try again")
+        self._checks += 1
         try:
             return await self._origins.checked(token)
         except NotAllowed as error:
@@ -113,6 +120,8 @@ class Logins:
             if not isinstance(error, NotAuthenticated):
                 known = f"{self.name} takes no token: open the address that {self._command} prints"
             raise await self._wrong_login(known) from error
+        finally:
+            self._checks -= 1
 
     async def _wrong_login(self, sentence: str) -> Refused:
         if self._wrong >= WRONG_AT_ONCE:
@@ -142,6 +151,20 @@ class Logins:
         }
 
     # --- limits
+
+    @contextlib.contextmanager
+    def share(self, session: User) -> Iterator[None]:
+        """Count a request of *session* as under way. Raises Refused where it has too many."""
+        most = AT_ONCE if self._under_way < CROWD else FEW
+        if session.under_way >= most:
+            raise Refused(429, f"{most} requests are under way with this login already: wait for one")
+        session.under_way += 1
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            session.under_way -= 1
+            self._under_way -= 1
 
     def end(self) -> None:
         """End the answers under way, because the server shuts down."""

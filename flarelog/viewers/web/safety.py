@@ -64,6 +64,8 @@ def refusal(asked: Asked, hosts: frozenset[str], *, proxied: bool) -> Refusal | 
         return Refusal(403, "the proxy did not say X-Forwarded-Proto: https: set it there")
     if asked.method not in METHODS:
         return Refusal(405, "this page knows no such method: GET and POST are all")
+    if not asked.path.startswith("/"):
+        return Refusal(400, "this is no address of a page: it begins with /")
     return _of_others(asked, hosts, "https" if proxied else "http") or _of_no_json(asked)
 
 
@@ -75,9 +77,9 @@ def _of_others(asked: Asked, hosts: frozenset[str], scheme: str) -> Refusal | No
         return other
     if site in (None, "same-origin"):
         return None
-    # A link in a chat, or an address that a person typed, opens the page, which holds no data itself.
+    # A link in a chat opens the page, which holds no data itself; an address that a person typed opens anything.
     navigates = asked.headers.get("sec-fetch-mode") == "navigate" and asked.headers.get("sec-fetch-dest") == "document"
-    if asked.method == "GET" and navigates and not asked.path.startswith(("/api/", "/static/")):
+    if asked.method == "GET" and navigates and (site == "none" or not asked.path.startswith(("/api/", "/static/"))):
         return None
     return other
 
@@ -103,12 +105,11 @@ def cookie(name: str, value: str, seconds: int, *, secure: bool) -> str:
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{'; Secure' if secure else ''}"
 
 
-def cookie_of(headers: Mapping[str, str], name: str) -> str:
-    """The value of the cookie *name*; empty if there is none, or if there are several."""
-    found = [
+def cookies_of(headers: Mapping[str, str], name: str) -> list[str]:
+    """The values of the cookies *name*: another server of this host may have set one as well."""
+    return [
         value.strip()
         for part in headers.get("cookie", "").split(";")
         for each, _, value in [part.strip().partition("=")]
         if each == name
     ]
-    return found[0] if len(found) == 1 else ""

@@ -65,6 +65,7 @@ class Session(Generic[T]):
     of: T
     until: float
     over: bool = False  # it was ended early
+    under_way: int = 0  # requests
     places: dict[str, asyncio.Semaphore] = field(default_factory=dict)  # of requests under way, by kind
 
 

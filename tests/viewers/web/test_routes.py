@@ -6,6 +6,7 @@ The table of routes is the app's own: a route without a row here fails.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
@@ -24,8 +25,9 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, State, StreamId, StreamInfo
 from flarelog.stores import choose
 from flarelog.viewers.origin import StoreOrigin
-from flarelog.viewers.web import files
+from flarelog.viewers.web import files, guarding
 from flarelog.viewers.web.application import app
+from flarelog.viewers.web.logins import AT_ONCE, CROWD, FEW
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Sources
 from flarelog.viewers.web.safety import HEADERS
@@ -223,6 +225,59 @@ def test_another_sites_page_gets_nothing(store: Path, headers: dict[str, str]) -
                     answer = await asked(client, other, path, body, **headers)
                     assert answer.status_code in ((405,) if other == "DELETE" else (403,)), (other, path)
             assert (await client.get("/api/me")).status_code == 200
+
+    played(store, play)
+
+
+def test_an_address_that_a_person_typed_is_opened(store: Path) -> None:
+    typed = {"sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for path, status in ((f"/api/raw{QUERY}", 200), ("/api/archive?run=run-1", 200), ("/api/zzz", 404)):
+                answer = await asked(client, "GET", path, accept="text/html", **typed)
+                assert answer.status_code == status
+            assert "There is no such address on this page" in answer.text
+            assert (await asked(client, "POST", "/api/logout", {}, **typed)).status_code == 403
+
+    played(store, play)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "host", "status"),
+    [("GET", "*", HOST, 400), ("GET", "foo", HOST, 400), ("OPTIONS", "*", HOST, 405), ("GET", "*", "evil", 421)],
+)
+def test_a_target_that_is_no_path_is_answered_as_any_other_mistake(
+    store: Path, method: str, path: str, host: str, status: int
+) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        said: list[Any] = []
+        scope = {"type": "http", "method": method, "path": path, "headers": [(b"host", host.encode())], "state": {}}
+
+        async def receive() -> Any:
+            return {"type": "http.request"}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        await made(scope, receive, send)
+        assert said[0]["status"] == status
+
+    played(store, play)
+
+
+def test_a_body_that_does_not_come_ends_its_request(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarding, "BODY", 0.01)
+
+    async def play(made: Any, key: bytes) -> None:
+        async def parts() -> AsyncGenerator[bytes, None]:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        async with browser(made) as client:
+            json_ = {"content-type": "application/json"}
+            async with asyncio.timeout(10):
+                assert (await client.post("/api/login", content=parts(), headers=json_)).status_code == 400
 
     played(store, play)
 
@@ -441,6 +496,47 @@ def test_a_login_that_ends_while_a_receiver_is_asked_is_what_the_answer_tells(st
     asyncio.run(play())
 
 
+class Crowded(StoreOrigin):
+    """A receiver that answers no question about a run until it is told to."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.answers = asyncio.Event()
+
+    async def state(self, run: str) -> RunState:
+        await self.answers.wait()
+        return await super().state(run)
+
+
+def test_requests_of_one_login_leave_room_for_those_of_others(store: Path) -> None:
+    async def play() -> None:
+        key, origin = new_key(), Crowded(store)
+        made = app(Sources(str(store), lambda: origin), WebOptions(), key)
+        inner: Any = made._app
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(inner.router.lifespan_context(inner))
+            clients = [await stack.enter_async_context(logged_in(made, key)) for _ in range(8)]
+            asking = [
+                asyncio.create_task(client.get("/api/run", params={"run": "run-1"}))
+                for client in clients[:-1]
+                for _ in range(2 * AT_ONCE)
+            ]
+            refused: list[asyncio.Task[httpx.Response]] = []
+            while len(refused) < len(asking) - CROWD - 3 * FEW:
+                await asyncio.sleep(0)
+                refused = [task for task in asking if task.done()]
+            assert {task.result().status_code for task in refused} == {429}
+            assert "requests are under way with this login already" in refused[0].result().json()["error"]
+            late = [asyncio.create_task(clients[-1].get("/api/run", params={"run": "run-1"})) for _ in range(FEW)]
+            assert (await asyncio.gather(*(client.get("/api/me") for client in clients)))[0].status_code == 429
+            origin.answers.set()
+            assert {answer.status_code for answer in await asyncio.gather(*late)} == {200}
+            assert {answer.status_code for answer in await asyncio.gather(*asking)} == {200, 429}
+            assert (await clients[0].get("/api/me")).status_code == 200  # its share is free again
+
+    asyncio.run(play())
+
+
 class Revoked(StoreOrigin):
     """A receiver that no longer knows the token of a reader that it knew at the login."""
 
@@ -514,6 +610,21 @@ def test_logs_side_by_side_are_opened_at_a_time_by_the_receivers_clock(tmp_path:
     asyncio.run(play())
 
 
+def test_a_cookie_that_another_server_of_the_host_has_set_ends_no_login(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client, logged_in(made, key) as other, browser(made) as bare:
+            mine, theirs = (f"flarelog-4780={one.cookies['flarelog-4780']}" for one in (client, other))
+            for given, status in (
+                (f"flarelog-4780=x; {mine}", 200),
+                (f"{mine}; flarelog-4780=x; flarelog-4780=", 200),
+                (f"{mine}; {mine}", 200),
+                (f"{mine}; {theirs}", 401),  # whose login it is cannot be known
+            ):
+                assert (await bare.get("/api/me", headers={"cookie": given})).status_code == status, given
+
+    played(store, play)
+
+
 def test_a_cookie_ends_with_its_session(store: Path) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with logged_in(made, key) as client, logged_in(made, key) as other:
@@ -522,8 +633,5 @@ def test_a_cookie_ends_with_its_session(store: Path) -> None:
             client.cookies.set("flarelog-4780", cookie)
             assert (await client.get("/api/me")).status_code == 401
             assert (await other.get("/api/me")).status_code == 200
-            twice = {"cookie": f"flarelog-4780={other.cookies['flarelog-4780']}; flarelog-4780=x"}
-            async with browser(made) as third:
-                assert (await third.get("/api/me", headers=twice)).status_code == 401
 
     played(store, play)

@@ -6,12 +6,13 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.viewers.web.options import WebOptions
-from flarelog.viewers.web.safety import Asked, cookie, cookie_name, cookie_of, hosts_of, refusal
+from flarelog.viewers.web.safety import Asked, cookie, cookie_name, cookies_of, hosts_of, refusal
 from tests.rows import together
 
 HOSTS = hosts_of(WebOptions())
 PROXY = WebOptions(trust_proxy=True, hosts=("logs.example",), listen="0.0.0.0:80")
 JSON = {"content-type": "application/json"}
+TYPED = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:4780", "localhost:4780", "LOCALHOST:4780", "[::1]:4780"])
@@ -32,6 +33,12 @@ def test_the_page_has_the_names_of_this_machine(host: str) -> None:
         pytest.param("POST", "/api/window", {**JSON, "content-length": "-1"}, 413, id="no-length"),
         pytest.param("DELETE", "/api/window", {}, 405, id="a-method-that-is-none"),
         pytest.param("GET", "/", {"host": ""}, 421, id="nobody"),
+        pytest.param("GET", "*", {}, 400, id="everything"),
+        pytest.param("GET", "foo", {}, 400, id="no-path"),
+        pytest.param("GET", "/api/raw", {**TYPED, "sec-fetch-site": "none"}, 0, id="an-address-that-was-typed"),
+        pytest.param("POST", "/api/logout", {**TYPED, "sec-fetch-site": "none"}, 403, id="a-form-that-nobody-typed"),
+        pytest.param("GET", "/api/raw", {**TYPED, "sec-fetch-site": "cross-site"}, 403, id="a-link-elsewhere"),
+        pytest.param("GET", "/api/raw", {"sec-fetch-site": "none"}, 403, id="not-opened"),
     ],
 )
 def test_a_request_is_judged_by_its_headers(method: str, path: str, headers: dict[str, str], status: int) -> None:
@@ -62,6 +69,6 @@ def test_a_page_that_could_be_overheard_is_none(listen: str, proxied: bool) -> N
 def test_a_cookie_is_read_as_it_was_set(options: WebOptions) -> None:
     wanted = cookie_name(options)
     name, value = cookie(wanted, "abc", 60, secure=options.trust_proxy).split(";")[0].split("=")
-    assert cookie_of({"cookie": f"other=1; {name}={value}"}, wanted) == "abc"
-    assert cookie_of({"cookie": f"{name}=a; {name}=b"}, wanted) == ""
-    assert cookie_of({}, wanted) == ""
+    assert cookies_of({"cookie": f"other=1; {name}={value}"}, wanted) == ["abc"]
+    assert cookies_of({"cookie": f"{name}=a; {name}=b"}, wanted) == ["a", "b"]
+    assert cookies_of({}, wanted) == []
