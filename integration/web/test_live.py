@@ -292,7 +292,8 @@ def test_a_page_says_that_its_server_stands_still_and_goes_on_where_it_was(
         web.program.tell(signal.SIGSTOP)
         trouble = page.locator(".trouble")
         try:
-            expect(trouble).to_have_text("flarelog web does not answer; trying again.", timeout=30_000)
+            who = "flarelog web" if follows else "flarelog web or its receiver"  # a request may wait in the browser
+            expect(trouble).to_have_text(f"{who} does not answer; trying again.", timeout=30_000)
         finally:
             web.program.tell(signal.SIGCONT)
         expect(trouble).to_be_hidden()
@@ -434,6 +435,44 @@ def test_a_hidden_tab_does_not_go_on_with_another_log_that_took_the_name_meanwhi
         assert not [text for text in held(page) if "another" in text]
         page.reload()
         expect(row(page, "000899 of another run")).to_be_in_viewport()
+
+
+def test_a_log_goes_on_when_the_store_that_has_it_returns(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        comes_true(page, "document.querySelector('log-page').live")
+        receiver.stop()
+        away = receiver.store.rename(receiver.store.with_name("away"))
+        place.programs[1].tell(signal.SIGSTOP)  # the sidecar would begin the log anew
+        empty = receiver.again()
+        expect(page.locator(".trouble")).to_have_text("there is no log run-1/site-1/app.log; trying again.")
+        empty.stop()
+        empty.store.rename(empty.store.with_name("empty"))
+        away.rename(receiver.store)
+        receiver.again()
+        place.programs[1].tell(signal.SIGCONT)
+        append(place.log, numbered(40, 500))
+        expect(row(page, "000539 step")).to_be_in_viewport()
+        expect(page.locator(".trouble")).to_be_hidden()
+        places = offsets(page)
+        assert places == list(range(places[0], 12 * 540, 12))
+
+
+def test_a_log_that_has_ended_and_is_removed_says_so(browser: Browser, growing: tuple[Place, Receiver, Web]) -> None:
+    place, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        tab.page.clock.install()
+        page = tab.show(LIVE)
+        assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+        expect(page.get_by_role("button", name="Ended")).to_be_disabled()
+        assert place.call("rm", "run-1", "--site", "site-1", "--receiver", receiver.address, "--yes").ends() == 0
+        page.clock.run_for(21_000)
+        expect(page.locator(".trouble")).to_contain_text("there is no log run-1/site-1/app.log.")
+        page.goto(web.url("/run/run-1"))
+        expect(page.get_by_text("No site has sent a byte yet, or all logs of this run were removed.")).to_be_visible()
 
 
 def test_the_end_of_a_log_is_a_note_and_nothing_is_followed_any_more(

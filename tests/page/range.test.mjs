@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./page.mjs";
 
-const { rangeOf, within } = await load("range.js");
+const { ranged, rangeOf, within } = await load("range.js");
+const { clock, zone } = await load("words.js");
 const { fragment } = await load("address.js");
 const { adopt } = await load("settings.js");
 const NOON = Date.UTC(2026, 10, 20, 12);
@@ -35,4 +36,12 @@ test("an address has only the settings that its page has", () => {
   assert.deepEqual(found, { "/": "#zone=local", "/run/r": "#zone=local&curve=loss", "/run/r/s/log": "#zone=local&times=on", "/run/r?merged=time": "#zone=local&times=on" });
   at("/run/r");
   assert.equal(fragment([5, 9], null), "#bytes=5-9&zone=local&times=on");
+});
+
+test("a range of any numbers has times that the page can show", () => {
+  for (const [given, wanted] of [["from=1e99", true], ["from=1e99&to=x", true], ["from=8640000000000001&to=9e15", true], ["from=-1e99&to=5", true], ["from=Infinity", true], ["from=x&to=y", false]]) {
+    const found = ranged(new URLSearchParams(given));
+    assert.equal(found !== null, wanted, given);
+    for (const time of [found?.from, found?.to]) if (time) assert.match(clock(time) + zone(time), /^\d\d:\d\d:\d\dUTC/, given);
+  }
 });

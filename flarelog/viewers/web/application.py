@@ -30,7 +30,7 @@ from flarelog.errors import (
 from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
 from flarelog.viewers.web.archive import Archives
-from flarelog.viewers.web.asking import NoRun, Refused, sentence
+from flarelog.viewers.web.asking import Anew, NoRun, Refused, sentence
 from flarelog.viewers.web.curves import Curves
 from flarelog.viewers.web.flows import Flows
 from flarelog.viewers.web.guarding import Guarded
@@ -154,6 +154,8 @@ def refused(request: Request, error: Exception) -> Response:
             status = error.status
         case NoRun():
             return sentence(404, str(error), run=False)
+        case Anew():
+            status = 410
         case NotFound():
             status = 404
         case NotAllowed():

@@ -25,6 +25,10 @@ class Refused(Exception):
         self.status = status
 
 
+class Anew(NotFound):
+    """The log was removed, and another one of its name has begun: this one does not come back."""
+
+
 class NoRun(NotFound):
     """The run does not exist, or not any more: neither do its logs."""
 
@@ -83,11 +87,11 @@ def told(of: StreamInfo) -> dict[str, Any]:
 
 
 def same(info: StreamInfo, begun: int | None) -> StreamInfo:
-    """*info*, if its log began at *begun*. Raises NotFound for a later log of the same name: the bytes of the two must
+    """*info*, if its log began at *begun*. Raises Anew for a later log of the same name: the bytes of the two must
     not be joined.
     """
     if begun and info.begun and begun != info.begun:
-        raise NotFound(f"{info.stream} was removed and begun anew: its earlier bytes are gone")
+        raise Anew(f"{info.stream} was removed and begun anew: its earlier bytes are gone")
     return info
 
 

@@ -418,7 +418,7 @@ def test_who_looked_at_a_log_gets_nothing_of_another_one_that_has_its_name_now(s
                     await asked(client, "GET", f"/api/raw{QUERY}&begun={when}"),
                 ]
                 statuses[when] = [answer.status_code for answer in answers]
-            assert statuses == {begun: [200] * 4, begun + 1: [404] * 4, 0: [200] * 4}
+            assert statuses == {begun: [200] * 4, begun + 1: [410] * 4, 0: [200] * 4}
             said = (await asked(client, "POST", "/api/window", {"stream": {**NAMED, "begun": 1}})).json()["error"]
             assert said == "run-1/site-1/app.log was removed and begun anew: its earlier bytes are gone"
 

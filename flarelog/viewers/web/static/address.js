@@ -18,7 +18,7 @@ export function parsed(hash) {
   const given = new URLSearchParams(hash === "#main" ? "" : hash.slice(1));
   const found = /^(\d+)-(\d+)$/.exec(given.get("bytes") ?? "")?.slice(1).map(Number);
   const bytes = found && found[0] < found[1] && Number.isSafeInteger(found[1]) ? found : null;
-  const text = given.get("find");
+  const text = given.get("find")?.slice(0, 1000); // as many as the field takes
   const find = text ? { text, regex: given.has("regex"), exact: given.has("case"), scope: given.get("in") ?? "log", only: given.has("only"), ...(given.has("field") && { field: true }) } : null;
   const strange = [...given.keys()].some((name) => !PARTS.includes(name)) || (given.has("bytes") && !bytes) || SETTINGS.some((name) => given.has(name) && !allowed(name, given.get(name)));
   return strange ? { bytes: null, find: null, strange } : { bytes, find, strange };

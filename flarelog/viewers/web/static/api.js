@@ -7,6 +7,8 @@ import { frame } from "./dom.js";
 
 const SLICE = 10; // ms of work between two frames
 const PATIENCE = 1000; // ms
+/** Who does not answer: a request may also wait in the browser, whose other tabs wait for the receiver. */
+export const EITHER = "flarelog web or its receiver";
 
 export class Refused extends Error {
   /**

@@ -15,6 +15,7 @@ const COUNTED = 300; // ms between two requests for a line number, until the lin
 const RETRIES = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
 const TAG = [28, 12]; // characters of a log's name before its rows: on a wide screen, and on a phone
 const LOOK = 1500; // ms between two requests for the log's length, while no stream tells it
+const REMOVED = 20_000; // ms between two looks whether a log that has ended is still there
 const HELD = 1000; // ms that keys wait for a line to be counted; then they act at its estimated place
 const UNTROUBLED = 250; // ms without a trouble before its line goes: a list that grows for a moment would scroll, and stop following
 const NEAR = 150; // rows beyond the screen: with fewer, more are requested
@@ -288,6 +289,7 @@ export class Moving extends HTMLElement {
         if (list.follow) list.reveal(list.lines.view().length, 1); // the last rows may not be drawn yet
         list.turn(false);
         this.pressed();
+        this.watch();
       },
     };
     stay.live = side ? side.live.join(streams[0], listener) : new Tail(streams, source.wanted?.order ?? "arrival", listener);
@@ -316,11 +318,12 @@ export class Moving extends HTMLElement {
     this.watch();
   }
 
-  /** Requests the log's length now and then, while no stream tells it. */
+  /** Requests the log's length now and then, while no stream tells it: a log that has ended may be removed. */
   watch() {
-    const { stay } = this;
+    const { stay, source } = this;
+    const soon = () => stay.later("look", look, source.sealed ? REMOVED : LOOK);
     const look = async () => {
-      if (this.live || this.source.sealed || !this.stream) return;
+      if (this.live || !this.stream) return;
       try {
         if (document.visibilityState === "visible") await stay.got(this.source.look(stay.signal));
         this.lost("length", null);
@@ -328,9 +331,9 @@ export class Moving extends HTMLElement {
       } catch (error) {
         if (!stay.signal.aborted) this.lost("length", error);
       }
-      stay.later("look", look, LOOK);
+      soon();
     };
-    stay.later("look", look, LOOK);
+    soon();
   }
 
   follow() {

@@ -4,9 +4,11 @@ import { fragment, parsed } from "./address.js";
 import { h } from "./dom.js";
 import { clock, place, zone } from "./words.js";
 
+const LAST = 253_402_300_799_999; // ms since 1970: the end of the year 9999; a browser has no date for much later times
+
 /** The range in *parameters*, in milliseconds since 1970; null without one. *to* is null where it is to come. */
 export function ranged(parameters) {
-  const [from, to] = ["from", "to"].map((name) => Math.floor(Number(parameters.get(name))) || 0);
+  const [from, to] = ["from", "to"].map((name) => Math.min(LAST, Math.floor(Number(parameters.get(name))) || 0));
   if (from <= 0 && to <= 0) return null;
   return { from: Math.max(0, from), to: to > 0 && to < Date.now() ? Math.max(to, from + 1) : null };
 }

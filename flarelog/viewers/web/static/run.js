@@ -315,7 +315,7 @@ export class RunPage extends HTMLElement {
     this.tools.hidden = this.table.hidden = this.lanes.hidden = this.wrongs.hidden = false;
     this.ranked.hidden = !sites.some(({ streams }) => streams.some(({ rank }) => rank === 0));
     this.empty.hidden = wanted.length > 0;
-    say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet.");
+    say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet, or all logs of this run were removed.");
     this.more.hidden = wanted.length <= this.most;
     say(this.more, `Show ${several(wanted.length - this.most, "more site")}`);
     this.lanes.order(wanted.slice(0, this.most));

@@ -3,7 +3,7 @@
  * them; it is asked every two seconds while the tab is visible.
  */
 
-import { Refused, answers, ask, path, waited } from "./api.js";
+import { EITHER, Refused, answers, ask, path, waited } from "./api.js";
 import { arrange, differs, h, icon, say } from "./dom.js";
 import { meter } from "./paint.js";
 import { bytes, called, count, lasting, moment, several, zone } from "./words.js";
@@ -19,7 +19,7 @@ const LATE = 2500; // ms without an answer after which the page says so
 
 /**
  * Calls *look* again and again while the tab is visible, also after it was refused, and *late* while one takes long. *late*
- * gets the name of flarelog web if that does not answer; otherwise flarelog web waits for its receiver. Returns the function
+ * gets EITHER if flarelog web does not answer in time; otherwise flarelog web waits for its receiver. Returns the function
  * that ends it.
  */
 export function again(look, every = RUNS_EVERY, late = null) {
@@ -30,7 +30,7 @@ export function again(look, every = RUNS_EVERY, late = null) {
     if (over || document.visibilityState === "hidden") return;
     let waits = true;
     const waiting = late && setTimeout(async () => {
-      const who = (await answers()) ? undefined : "flarelog web";
+      const who = (await answers()) ? undefined : EITHER;
       if (waits && !over) late(who);
     }, LATE);
     try {
@@ -64,7 +64,7 @@ export function silence(place, who) {
 }
 
 /** The statuses of what does not exist, and of an address that somebody typed: another page may help. */
-export const ASTRAY = [400, 404];
+export const ASTRAY = [400, 404, 410];
 
 /** Shows *error* in *place*, which is hidden when *error* is null. An error of ASTRAY leads on to *href*, if given. */
 export function trouble(place, error, href = null, name = "") {

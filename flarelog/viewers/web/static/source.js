@@ -208,7 +208,7 @@ export class Merged {
     try {
       return await this.opened(where, signal);
     } catch (error) {
-      if (error.status !== 404 || (this.asked.streams && !where.streams)) throw error;
+      if (![404, 410].includes(error.status) || (this.asked.streams && !where.streams)) throw error;
       this.wanted = this.asked;
       return this.opened(where.streams ? { end: true } : where, signal);
     }

@@ -4,12 +4,13 @@
  * sends an empty line every 2 s if it has nothing else to send: without it the server stands still.
  */
 
-import { Refused, objects } from "./api.js";
+import { EITHER, objects } from "./api.js";
 
 const ASIDE = 30_000; // ms that a hidden tab keeps its stream
 const SILENT = 6000; // ms without a byte after which the page says so
 const UNASKED = 15_000; // ms for the first byte: the server asks the receiver, whose own timeout is shorter
 const ASLEEP = 1000; // ms by which a timer is late if the page was busy, or the machine asleep
+const FINAL = [400, 401, 403, 410, 413]; // statuses that another try does not change; a log that is not found may come back
 const WAITS = [200, 400, 800, 1500]; // ms before each retry
 
 export class Tail {
@@ -78,16 +79,16 @@ export class Tail {
     if (well) this.expect();
   }
 
-  /** Says that the server does not answer if nothing comes for *ms* while the tab is visible. */
-  expect(ms = SILENT) {
+  /** Says that *who* does not answer if nothing comes for *ms* while the tab is visible. */
+  expect(ms = SILENT, who = "flarelog web") {
     clearTimeout(this.silence);
     if (this.stopped || this.resting) return;
     const due = performance.now() + ms;
     this.silence = setTimeout(() => {
-      if (performance.now() - due > ASLEEP) return this.expect(); // what came meanwhile may still wait to be read
+      if (performance.now() - due > ASLEEP) return this.expect(SILENT, who); // what came meanwhile may still wait to be read
       if (document.visibilityState === "hidden" || this.silent) return;
       this.silent = true;
-      this.listener.lost("flarelog web does not answer; trying again");
+      this.listener.lost(`${who} does not answer; trying again`);
     }, ms);
   }
 
@@ -106,7 +107,7 @@ export class Tail {
         misses += 1;
       } catch (error) {
         if (this.stopped || this.resting) continue;
-        if (error instanceof Refused && error.status >= 400 && error.status < 500 && error.status !== 429) {
+        if (FINAL.includes(error.status)) {
           this.refused = true;
           this.tell(`${error.message}. Reload the page to try again.`);
           return;
@@ -128,7 +129,7 @@ export class Tail {
     const body = { streams: this.streams, order: this.order };
     let over = false;
     const open = new Set(this.streams.keys());
-    this.expect(UNASKED);
+    this.expect(UNASKED, EITHER);
     for await (const said of objects("/api/tail", body, { signal: this.over.signal, came: (well) => this.came(well) })) {
       if (this.stopped) return false;
       if (said.streams) {
