@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.sessions import KEY_SIZE, new_key, signed
 
 YOUNG = 60.0  # seconds
+KEY_EVERY = 5  # seconds between two looks whether the key is still there
 
 EXAMPLES = """\b
 Examples:
@@ -126,7 +128,12 @@ async def _serve(
         place = Place(os.path.abspath(store) if store is not None else None, receiver, access)
         some = store is None and bool(access.token_file or access.named.keywords.get("cert"))
         sources = Sources(str(place), own, None if store is not None else of_token, place.words, some)
-        with _kept(options, key):
+        with _kept(options, key) as again:
+
+            async def keep() -> None:
+                while True:
+                    await asyncio.sleep(KEY_EVERY)
+                    again()
 
             def ready() -> None:
                 tell(options.listen, "")
@@ -136,7 +143,9 @@ async def _serve(
                 say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
                 say(address(options, key))
 
+            keeping = asyncio.create_task(keep())
             await serve(app(sources, options, key), listening, stopped, ready)
+            keeping.cancel()
 
 
 def address(options: WebOptions, key: bytes) -> str:
@@ -156,23 +165,33 @@ def _place(options: WebOptions) -> Path:
 
 
 @contextlib.contextmanager
-def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
+def _kept(options: WebOptions, key: bytes) -> Iterator[Callable[[], None]]:
     """Keep the file of *key*, readable for this user alone, inside the block. Its lock shows that the page runs: keys
-    without one, of pages that were killed, are removed.
+    without one, of pages that were killed, are removed. The result writes the file again where somebody has removed it.
     """
-    path = None
+    path: Path | None = None
     with contextlib.ExitStack() as held:
-        try:
-            path = _place(options)
+
+        def write(path: Path) -> None:
+            held.close()
             make_directory(path.parent)
             replace_file(path, key.hex().encode(), 0o600)
             take(held.enter_context(open(path, "r+b")).fileno())
+
+        def again() -> None:
+            with contextlib.suppress(OSError):
+                if path is not None and not path.exists():
+                    write(path)
+
+        try:
+            path = _place(options)
+            write(path)
             _remove_dead(path)
         except (OSError, NotFound) as error:
             why = f"{path} cannot be written: {error.strerror}" if isinstance(error, OSError) else error
             say(f"flarelog: flarelog web login will not work: {why}")
         try:
-            yield
+            yield again
         finally:
             with contextlib.suppress(OSError):
                 if path is not None and path.read_bytes() == key.hex().encode():
@@ -180,13 +199,26 @@ def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
 
 
 def _remove_dead(own: Path) -> None:
-    """Remove the keys beside *own* whose pages have ended; a page takes the lock of its key within YOUNG seconds."""
+    """Remove the keys beside *own* whose pages have ended; a page takes the lock of its key within YOUNG seconds. Pages
+    of older versions take none, but listen.
+    """
     for path in own.parent.glob("web-*.key"):
         with contextlib.suppress(OSError):
-            if path != own and time.time() - path.stat().st_mtime > YOUNG:
+            old = path != own and time.time() - path.stat().st_mtime > YOUNG
+            if old and not _listens(f"localhost:{path.stem.removeprefix('web-')}"):
                 with open(path, "r+b") as file:
                     if take(file.fileno()) and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                         path.unlink()
+
+
+def _listens(address: str) -> bool:
+    """Whether anybody listens at *address*."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), 1):
+            return True
+    except (OSError, ValueError, OverflowError):
+        return False
 
 
 def _key(options: WebOptions) -> bytes:
@@ -195,6 +227,11 @@ def _key(options: WebOptions) -> bytes:
     try:
         key = bytes.fromhex(path.read_text())
     except FileNotFoundError as error:
+        if _listens(options.listen):
+            raise NotFound(
+                f"{options.listen} answers, but the key of its page, {path}, is missing: try again in {KEY_EVERY} s, or"
+                " run this as the user who started flarelog web"
+            ) from error
         raise NotFound(
             f"no page of this user runs at {options.listen}: start flarelog web, or give its --listen"
         ) from error

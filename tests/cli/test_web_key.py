@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from flarelog.cli import web
 from flarelog.cli.web import _kept, _key
 from flarelog.errors import NotFound
 from flarelog.viewers.web.options import WebOptions
@@ -56,3 +59,36 @@ def test_the_keys_of_pages_that_were_killed_are_removed_when_another_one_starts(
             named = {"web-4781.key", "web-4782.key", "web-5020.key", "web-token.txt"}
             assert {path.name for path in keys.iterdir()} == named
             assert _key(WebOptions(listen="127.0.0.1:4781")) == b"k" * KEY_SIZE
+
+
+def test_a_key_that_somebody_removed_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    key, path = new_key(), tmp_path / "flarelog" / "web-4781.key"
+    options = WebOptions(listen="127.0.0.1:4781")
+    with _kept(options, key) as again:
+        for lost in (path.unlink, partial(shutil.rmtree, path.parent)):
+            lost()
+            monkeypatch.setattr(web, "_listens", lambda address: address == options.listen)
+            with pytest.raises(NotFound, match=r"127.0.0.1:4781 answers, but the key of its page, .* is missing"):
+                _key(options)
+            again()
+            assert _key(options) == key
+        os.utime(path, (0, 0))
+        monkeypatch.setattr(web, "_listens", lambda address: False)
+        with _kept(WebOptions(listen="127.0.0.1:4782"), new_key()):  # which removes keys without a lock
+            assert _key(options) == key
+        path.write_bytes(b"of another page")
+        again()
+        assert path.read_bytes() == b"of another page"
+
+
+def test_the_key_of_a_page_of_an_older_version_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(web, "_listens", lambda address: address == "localhost:5000")
+    keys = tmp_path / "flarelog"
+    keys.mkdir()
+    for name in ("web-5000.key", "web-5001.key", "web-x.key"):
+        (keys / name).write_text("without a lock")
+        os.utime(keys / name, (0, 0))
+    with _kept(WebOptions(), new_key()):
+        assert {path.name for path in keys.iterdir()} == {"web-4780.key", "web-5000.key"}
