@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
+import hashlib
 import sys
 import time
 from collections import Counter, deque
@@ -33,9 +33,10 @@ from flarelog.viewers.origin import Origin, gathered
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.asking import Refused, as_file, offset, stream
 from flarelog.viewers.web.flows import Flowing
-from flarelog.viewers.web.logins import Logins
+from flarelog.viewers.web.logins import Logins, User
 from flarelog.viewers.web.merged import of_rank
-from flarelog.viewers.web.origins import Rights
+from flarelog.viewers.web.ranges import headers as headers_of
+from flarelog.viewers.web.ranges import part as part_of
 from flarelog.viewers.web.zipped import Layout, Member, Piece
 
 ABOUT = "READ ME.txt"  # no site and no run can have a name with a blank
@@ -43,10 +44,10 @@ LACKING = f"INCOMPLETE - {ABOUT}"
 MARKS = 20  # losses of one log that are described
 NAMED = 2000  # sites and logs that a request names
 KEPT, KEPT_FOR = 50_000, 3600.0  # logs in the lists that are kept, and seconds since the last use of one
+ADDRESSES = 1000  # of archives, for each login
 ALIKE = 8  # lists of one selection, as of different times
 AHEAD, SMALL = 16, 64 << 10  # parts of an archive that are read ahead, every other one a log; bytes of such a log
 ZIP = "application/zip"
-_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
 class Wanted(NamedTuple):
@@ -193,11 +194,10 @@ def _about(wanted: Wanted, infos: Sequence[StreamInfo], lacks: Sequence[str]) ->
 
 @dataclass(slots=True)
 class _Selection:
-    """The archives of one selection, by ETag. *lost*: one of them is forgotten."""
+    """The archives of one selection, by ETag."""
 
     archives: dict[str, Archive] = field(default_factory=dict)
     used: float = 0.0
-    lost: bool = False
 
     @property
     def logs(self) -> int:
@@ -215,13 +215,10 @@ class Recent:
         self._kept: dict[Key, _Selection] = {}  # the one that was used last is the last
         self._clock = clock
 
-    def of(self, key: Key, etag: str | None) -> Archive | None:
-        """The archive of a selection with *etag*; without one, the only one that anybody got of it."""
+    def of(self, key: Key, etag: str) -> Archive | None:
+        """The archive of a selection with *etag*."""
         self._forget()
-        found = self._kept.get(key, _Selection())
-        if etag is not None:
-            return found.archives.get(etag)
-        return next(iter(found.archives.values())) if len(found.archives) == 1 and not found.lost else None
+        return self._kept.get(key, _Selection()).archives.get(etag)
 
     def keep(self, key: Key, archive: Archive) -> None:
         found = self._kept.pop(key, None) or _Selection()
@@ -229,7 +226,6 @@ class Recent:
         found.archives[archive.layout.etag] = archive
         if len(found.archives) > ALIKE:
             del found.archives[next(iter(found.archives))]
-            found.lost = True
         found.used = self._clock()
         self._kept[key] = found
         self._forget()
@@ -258,20 +254,17 @@ class Archives:
         session = request.state.session
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "raw"))
-            archive, part = await self._asked(request, session.of)
+            archive, part = await self._asked(request, session)
             size = archive.layout.length
             begin, end = part or (0, size)
-            headers = {
+            status, headers = headers_of(part, size)
+            headers |= {
                 "accept-ranges": "bytes",
                 "content-disposition": as_file(f"{archive.name}.zip"),
-                "content-length": str(max(0, end - begin)),
                 "etag": archive.layout.etag,
             }
-            if part is not None:
-                headers["content-range"] = f"bytes {begin}-{end - 1}/{size}"
-            if begin >= end:
-                return Response(status_code=416, headers=headers | {"content-range": f"bytes */{size}"})
-            status = 200 if part is None else 206
+            if status == 416:
+                return Response(status_code=416, headers=headers)
             if request.method == "HEAD":
                 return Response(None, status, headers, ZIP)
 
@@ -284,22 +277,30 @@ class Archives:
 
             return Flowing(data(), stack.pop_all(), status_code=status, headers=headers, media_type=ZIP)
 
-    async def _asked(self, request: Request, rights: Rights) -> tuple[Archive, tuple[int, int] | None]:
-        """The archive that a request asks for, and the range of it; None: the whole archive."""
-        wanted, etag = _wanted(request), request.headers.get("if-range")
+    async def _asked(self, request: Request, session: User) -> tuple[Archive, tuple[int, int] | None]:
+        """The archive that a request asks for, and the range of it; None: all of it. A range without If-Range is
+        of the archive that the login got at this address, if it got one alone: otherwise its client may hold the
+        beginning of another one.
+        """
+        rights, wanted = session.of, _wanted(request)
+        query = hashlib.sha256(request.scope["query_string"]).digest()
+        etag = request.headers.get("if-range", session.archives.get(query, ""))
         listed = await self._lists.of(rights, wanted.run, wanted.sites | {log.site for log in wanted.logs})
         infos, key, archive = wanted.of(listed.infos), (rights.key, wanted), None
-        asked = _RANGE.fullmatch(request.headers.get("range", ""))
-        if asked is not None:
+        asked = request.headers.get("range", "")
+        if asked:
             archive = self._recent.of(key, etag)
             if archive is not None and not archive.is_held(infos):
                 self._recent.drop(key)
                 archive = None
         if archive is None:
             archive = await asyncio.to_thread(Archive, wanted, infos, wanted.of_unstored(listed.unstored))
-            asked = asked if archive.layout.etag == etag else None
+            asked = asked if archive.layout.etag == etag else ""
         self._recent.keep(key, archive)
-        return archive, None if asked is None else _part(asked[1], asked[2], archive.layout.length)
+        if query in session.archives or len(session.archives) < ADDRESSES:
+            known = session.archives.setdefault(query, archive.layout.etag)
+            session.archives[query] = known if known == archive.layout.etag else ""
+        return archive, part_of(asked, archive.layout.length)
 
 
 def _wanted(request: Request) -> Wanted:
@@ -314,10 +315,3 @@ def _wanted(request: Request) -> Wanted:
     if rank is not None and (sites or logs):
         raise Refused(400, "rank stands alone: it is of all sites")
     return Wanted(run, frozenset(map(site_name, sites)), streams, rank)
-
-
-def _part(first: str, last: str, size: int) -> tuple[int, int]:
-    """The range of the header ``Range: bytes=FIRST-LAST`` in *size* bytes, empty where it has none of them."""
-    if not first:
-        return max(0, size - int(last or 0)), size
-    return int(first), min(size, int(last) + 1) if last else size

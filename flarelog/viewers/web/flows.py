@@ -23,6 +23,7 @@ from flarelog.names import run_name
 from flarelog.repeats import without_copies
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
+from flarelog.viewers.web import ranges
 from flarelog.viewers.web.answers import Lists
 from flarelog.viewers.web.asking import Refused, level_of, offset, said, same, stream, text, whole
 from flarelog.viewers.web.hub import Hub, LineOf
@@ -153,11 +154,21 @@ class Flows:
             return Flowing(lines(), stack.pop_all(), media_type=NDJSON, headers=UNBUFFERED)
 
     async def raw(self, request: Request) -> Response:
+        """The bytes of a log from an offset to another one, or a range of them."""
         session, query = request.state.session, request.query_params
         info = same(await info_of(session.of.origin, stream(query)), offset(query, "begun"))
         begin = min(info.committed, offset(query, "from") or 0)
         to = offset(query, "to")
         end = info.committed if to is None else max(begin, min(info.committed, to))
+
+        wanted, etag = request.headers.get("range", ""), request.headers.get("if-range")
+        if wanted and etag is not None:  # the bytes of an earlier answer, though the log has grown since
+            until = ranges.end_of(etag, info.begun, begin, end)
+            wanted, end = ("", end) if until is None else (wanted, until)
+        found = ranges.part(wanted, end - begin)
+        status, headers = ranges.headers(found, end - begin)
+        etag = ranges.tag(info.begun, begin, end)
+        begin, end = (begin, end) if found is None else (begin + found[0], begin + found[1])
 
         async def pieces() -> AsyncGenerator[bytes, None]:
             find = session.of.origin.find(info.stream, begin, sys.maxsize, follow=False, stop=end)
@@ -169,11 +180,15 @@ class Flows:
                         yield bytes(what[: end - at])
 
         name = quote("-".join((info.stream.site, info.stream.name.replace("/", "-"))), safe="")
-        headers = {
+        headers |= {
             "content-disposition": f"attachment; filename*=UTF-8''{name}",
-            "content-length": str(end - begin),
-            "accept-ranges": "none",
+            "accept-ranges": "bytes",
+            "etag": etag,
         }
+        if status == 416:
+            return Response(status_code=416, headers=headers)
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self._logins.place(session, "raw"))
-            return Flowing(pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers)
+            return Flowing(
+                pieces(), stack.pop_all(), status_code=status, media_type="application/octet-stream", headers=headers
+            )

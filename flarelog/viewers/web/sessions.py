@@ -66,6 +66,7 @@ class Session(Generic[T]):
     until: float
     over: bool = False  # it was ended early
     under_way: int = 0  # requests
+    archives: dict[bytes, str] = field(default_factory=dict)  # ETags, by the digest of a query; empty: of several ones
     places: dict[str, asyncio.Semaphore] = field(default_factory=dict)  # of requests under way, by kind
 
 

@@ -181,6 +181,50 @@ def test_after_a_restart_an_unchanged_run_goes_on_by_its_etag_alone(held: Held) 
     with_client(held, after)
 
 
+def test_a_login_keeps_the_archives_of_so_many_addresses(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "ADDRESSES", 2)
+
+    async def play(client: Client) -> None:
+        for n, status in ((1, 206), (2, 206), (3, 200), (1, 206)):
+            await client.get(f"{RUN}&as={n}")
+            assert (await client.get(f"{RUN}&as={n}", headers={"range": "bytes=9-"})).status_code == status
+
+    with_client(held, play)
+
+
+def test_a_range_without_an_etag_is_of_the_only_archive_that_the_login_got_at_the_address(held: Held) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as one, logged_in(made, key) as other:
+            asked = {"range": "bytes=9-"}
+            first = await one.get(RUN)
+            await held.grow()
+            second = first
+            while second.headers["etag"] == first.headers["etag"]:
+                second = await other.get(f"{RUN}&as=1")
+            assert (await other.get(RUN)).content == second.content
+            for client, whole in ((one, first), (other, second)):  # each goes on with its own
+                answer = await client.get(RUN, headers=asked)
+                assert (answer.status_code, answer.content) == (206, whole.content[9:])
+            assert (await other.get(f"{RUN}&as=2", headers=asked)).status_code == 200  # it has no beginning of this one
+            again = await one.get(RUN)
+            assert again.headers["etag"] == second.headers["etag"]
+            for _ in range(2):
+                assert (await one.get(RUN, headers=asked)).status_code == 200  # which of the two it is cannot be known
+            await one.get(f"{RUN}&as=2")
+            assert (await one.get(f"{RUN}&as=2", headers=asked)).content == second.content[9:]
+
+    played(held.root, play)
+
+
+def test_a_login_that_got_nothing_yet_gets_no_range_of_anothers_archive(held: Held) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as one, logged_in(made, key) as later:  # as after a restart of flarelog web
+            await one.get(RUN)
+            assert (await later.get(RUN, headers={"range": "bytes=9-"})).status_code == 200
+
+    played(held.root, play)
+
+
 @pytest.mark.parametrize(
     "value", ["bytes=5-2", "bytes=1-2,4-5", "lines=1-2", "bytes=-", "bytes=" + "9" * 20 + "-"], ids=str
 )
@@ -201,25 +245,22 @@ def archive_of(count: int, length: int = 1) -> Archive:
 WANTED = Wanted("run-1")
 
 
-def test_an_archive_is_known_by_its_etag_or_if_it_is_the_only_one() -> None:
+def test_an_archive_is_known_by_its_etag() -> None:
     recent, first, second = Recent(), archive_of(1), archive_of(1, 2)
     recent.keep((b"x", WANTED), first)
-    assert recent.of((b"x", WANTED), None) is recent.of((b"x", WANTED), first.layout.etag) is first
+    assert recent.of((b"x", WANTED), first.layout.etag) is first
     assert recent.of((b"y", WANTED), first.layout.etag) is recent.of((b"x", WANTED), second.layout.etag) is None
     recent.keep((b"x", WANTED), second)
-    assert recent.of((b"x", WANTED), None) is None
     assert recent.of((b"x", WANTED), second.layout.etag) is second
 
 
-def test_an_archive_that_is_left_does_not_stand_in_for_forgotten_ones() -> None:
+def test_the_archives_of_a_selection_that_were_used_last_are_kept() -> None:
     recent = Recent()
     archives = [archive_of(1, length) for length in range(20)]
     for one in archives:
         recent.keep((b"x", WANTED), one)
     assert recent.of((b"x", WANTED), archives[0].layout.etag) is None
     assert recent.of((b"x", WANTED), archives[-1].layout.etag) is archives[-1]
-    recent._kept[b"x", WANTED].archives = {"": archives[0]}
-    assert recent.of((b"x", WANTED), None) is None
 
 
 def test_an_archive_is_held_while_its_logs_have_its_bytes() -> None:
@@ -249,8 +290,8 @@ def test_who_has_most_archives_loses_the_oldest(monkeypatch: pytest.MonkeyPatch)
     wanted = [Wanted("run-1", frozenset((f"site-{n}",))) for n in range(4)]
     for one in wanted:
         recent.keep((b"y", one), large)
-    assert recent.of((b"x", WANTED), None) is small
-    assert [recent.of((b"y", one), None) is large for one in wanted] == [False, False, True, True]
+    assert recent.of((b"x", WANTED), small.layout.etag) is small
+    assert [recent.of((b"y", one), large.layout.etag) is large for one in wanted] == [False, False, True, True]
 
 
 class Short:
@@ -305,3 +346,34 @@ def test_a_download_that_is_given_up_reads_no_more() -> None:
 
 def test_a_complete_copy_lacks_nothing() -> None:
     assert missing((), ()) == []
+
+
+RAW = "/api/raw?run=run-1&site=site-2&log=train/rank-0.log"
+
+
+def test_a_download_of_a_log_goes_on_where_it_stopped_also_after_the_log_has_grown(held: Held) -> None:
+    async def play(client: Client) -> None:
+        whole = await client.get(RAW)
+        assert (whole.status_code, whole.content, whole.headers["accept-ranges"]) == (200, b"one\n", "bytes")
+        await held.grow()
+        now, mine = b"one\nmore\n", {"if-range": whole.headers["etag"]}
+        for asked, headers, content in (
+            ("bytes=2-", {}, b"e\nmore\n"),  # as curl asks: up to the present end
+            ("bytes=2-", mine, b"e\n"),  # as a browser asks: the rest of what it was promised
+            ("bytes=0-1", mine, b"on"),
+            ("bytes=-3", {}, b"re\n"),
+        ):
+            answer = await client.get(RAW, headers={"range": asked, **headers})
+            assert (answer.status_code, answer.content) == (206, content), (asked, headers)
+            size = len(whole.content if headers else now)
+            assert answer.headers["content-range"].endswith(f"/{size}")
+            assert (answer.headers["etag"] == whole.headers["etag"]) == bool(headers)
+        for etag in ('"x"', '"1-0-4"', whole.headers["etag"].replace("-4", "-99"), "Sat, 28 Nov 2026 19:00:00 GMT"):
+            answer = await client.get(RAW, headers={"range": "bytes=2-", "if-range": etag})
+            assert (answer.status_code, answer.content) == (200, now), etag
+        done = await client.get(RAW, headers={"range": "bytes=9-"})
+        assert (done.status_code, done.headers["content-range"], done.content) == (416, "bytes */9", b"")
+        piece = await client.get(f"{RAW}&from=1&to=6", headers={"range": "bytes=2-"})
+        assert (piece.status_code, piece.content) == (206, now[3:6])
+
+    with_client(held, play)
