@@ -522,9 +522,10 @@ def test_requests_of_one_login_leave_room_for_those_of_others(store: Path) -> No
                 for _ in range(2 * AT_ONCE)
             ]
             refused: list[asyncio.Task[httpx.Response]] = []
-            while len(refused) < len(asking) - CROWD - 3 * FEW:
-                await asyncio.sleep(0)
-                refused = [task for task in asking if task.done()]
+            async with asyncio.timeout(20):
+                while len(refused) < len(asking) - CROWD - 3 * FEW:
+                    await asyncio.sleep(0)
+                    refused = [task for task in asking if task.done()]
             assert {task.result().status_code for task in refused} == {429}
             assert "requests are under way with this login already" in refused[0].result().json()["error"]
             late = [asyncio.create_task(clients[-1].get("/api/run", params={"run": "run-1"})) for _ in range(FEW)]
