@@ -33,7 +33,7 @@ STRETCHES = 100  # parts of a log's life: its growth has a first and a last poin
 LATE = 2000  # milliseconds after a lost link in which bytes in flight may still become durable
 
 Span = tuple[int, int]
-_NONE_LATE: Mapping[str, Sequence[tuple[int, int, int]]] = {}
+_NONE_LATE: Mapping[str, Sequence[tuple[int, int, int, str, int]]] = {}
 
 
 class Stretch(NamedTuple):
@@ -100,7 +100,7 @@ def lanes_record(
     lanes: Lanes,
     rounds: Iterable[tuple[int, str]] = (),
     levels: Mapping[str, object] | None = None,
-    late: Mapping[str, Sequence[tuple[int, int, int]]] = _NONE_LATE,
+    late: Mapping[str, Sequence[tuple[int, int, int, str, int]]] = _NONE_LATE,
 ) -> dict[str, object]:
     """*lanes* as JSON. *rounds*: the begin of each, and its name. *levels*: by site, the lines, warnings and errors
     in its buckets. *late*: times of lines that a site sent late.

@@ -59,6 +59,7 @@ LEGEND = {
     "begun": "a log began",
     "rotation": "a new file by rotation",
     "round": "a round began",
+    "late": "the lines came a minute or more after they were written; orange: later than those of other sites",
 }
 """What the forms in a lane mean: stretches of time, then signs."""
 

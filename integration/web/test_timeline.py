@@ -15,6 +15,7 @@ DRAWN = """
     window.drawn = [];
     CanvasRenderingContext2D.prototype.fillText = function (...what) {
         window.drawn.push(what[0]);
+        window.places = { ...window.places, [what[0]]: [what[1], what[1] + this.measureText(what[0]).width] };
         return text.apply(this, what);
     };
 """
@@ -24,8 +25,15 @@ def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) ->
     tab.context.add_init_script(DRAWN)
     lane = {"density": [1], "states": [], "marks": [[NOW, "begun", "began", "a.log", 0]], "health": None}
     lanes = [
-        {"site": "berlin", **lane, "late": [[NOW - 3_600_000, NOW - 1_800_000, 0]]},
-        {"site": "kyoto", **lane, "late": [[NOW - 3_600_000, 0, 0], [NOW - 600_000, NOW + 20_000, NOW + 30_000]]},
+        {"site": "berlin", **lane, "late": [[NOW - 3_600_000, NOW - 1_800_000, 0, "sent 1 h late", 0]]},
+        {
+            "site": "kyoto",
+            **lane,
+            "late": [
+                [NOW - 3_600_000, 0, 0, "sent 1 h late", 0],
+                [NOW - 600_000, NOW + 20_000, NOW + 30_000, "sent 10 min late", 0],
+            ],
+        },
         {"site": "lyon", **lane},
     ]
     record = {"from": NOW, "to": NOW + 60_000, "lanes": lanes, "rounds": []}
@@ -35,12 +43,33 @@ def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) ->
     expect(image).to_have_attribute(
         "aria-label",
         re.compile(
-            r"berlin: lines of 07:00:00 to 07:30:00, sent late;"
-            r" kyoto: lines of 07:00:00 on, sent late, lines of 07:50:00 to 08:00:20, sent late$"
+            r"berlin: lines of 07:00:00 to 07:30:00, sent 1 h late;"
+            r" kyoto: lines of 07:00:00 on, sent 1 h late, lines of 07:50:00 to 08:00:20, sent 10 min late$"
         ),
     )
-    comes_true(page, "window.drawn.includes('lines of 07:00:00 to 07:30:00, sent late')")
-    assert "UTC" in page.evaluate("window.drawn")
+    comes_true(page, "window.drawn.includes('lines of 07:00:00 to 07:30:00, sent 1 h late')")
+    assert "arrival, UTC" in page.evaluate("window.drawn")
+    tab.is_clean()
+
+
+def test_the_times_of_late_lines_hide_no_mark_of_their_lane(tab: Tab) -> None:
+    tab.context.add_init_script(DRAWN)
+    marks = [[NOW, "begun", "began", "a.log", 0], [NOW + 9_000, "gap", "5 bytes lost: gone", "a.log", 0]]
+    lane = {"site": "berlin", "density": [0] * 60, "states": [], "marks": marks, "health": None}
+    lane["late"] = [[NOW - 3_600_000, NOW - 1_800_000, 0, "sent 1 h late, 50 min later than other sites", 3_000_000]]
+    lanes = [lane, {"site": "kyoto", "density": [9] * 60, "states": [], "marks": [], "health": None}]
+    record = {"from": NOW, "to": NOW + 60_000, "lanes": lanes, "rounds": []}
+    tab.page.route("**/api/lanes?*", lambda route: route.fulfill(json=record))
+    page = tab.open("/run/run-1")
+    comes_true(page, "window.drawn.some((text) => text.startsWith('lines of 07:00:00 to 07:30:00, sent 1 h late'))")
+    low, high = page.evaluate("Object.entries(window.places).find(([text]) => text.startsWith('lines of'))[1]")
+    gap = page.evaluate(f"document.querySelector('run-lanes').x({NOW + 9_000})")
+    assert not low - 6 < gap < high + 6
+    box = page.locator("run-lanes .scroll canvas").bounding_box()
+    assert box is not None
+    edge = page.evaluate(f"document.querySelector('run-lanes').x({NOW})")
+    page.mouse.click(box["x"] + edge - 3, box["y"] + 40)  # the left half of the first mark
+    page.wait_for_url("**merged=arrival**")
     tab.is_clean()
 
 

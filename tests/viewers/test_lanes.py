@@ -227,7 +227,9 @@ def test_a_lane_is_bounded_whatever_happened() -> None:
 def test_the_record_has_numbers_and_texts_alone() -> None:
     fared = [Moment(at(second), "health", "site-1", health=Health(memory=second)) for second in (3, 9, 6)]
     lanes = lanes_of([begun(0), grown(1, 5), *fared, grown(61, 9), sealed(62, 9)], buckets=4)
-    assert lanes_record(lanes, [(at(5), "Round 1"), (at(-5), "Round 0")], late={"site-1": [(at(-9), 0, 0)]}) == {
+    assert lanes_record(
+        lanes, [(at(5), "Round 1"), (at(-5), "Round 0")], late={"site-1": [(at(-9), 0, 0, "late", 0)]}
+    ) == {
         "from": at(0),
         "to": at(62),
         "lanes": [
@@ -240,7 +242,7 @@ def test_the_record_has_numbers_and_texts_alone() -> None:
                     [at(62), "receipt", "receipt, 9 bytes", "log.txt", 9],
                 ],
                 "health": {"memory": 9},
-                "late": [(at(-9), 0, 0)],
+                "late": [(at(-9), 0, 0, "late", 0)],
             }
         ],
         "rounds": [[at(5), "Round 1"]],

@@ -13,6 +13,7 @@ from flarelog.errors import Unavailable
 from flarelog.lines.times import SECOND, shown
 from flarelog.lines.zones import Stamps
 from flarelog.model import StreamId, StreamInfo
+from flarelog.receiver.phases import spoken
 from flarelog.stores.moments import LEFT, RESUMED, Happening, Moment
 from flarelog.viewers.lanes import lanes_of
 from flarelog.viewers.late import Late, late_lines
@@ -77,7 +78,8 @@ def test_lines_are_late_if_they_arrived_a_minute_after_their_time(
     data: bytes, arrived: int, grown: int, since: int | None, until: int | None
 ) -> None:
     found, _ = late({"a": data}, arrived, grown)
-    assert found == ({} if since is None else {"a": [Late(1000 * since, 1000 * (until or 0))]})
+    said = f"sent {spoken(arrived - (since or 0))} late"
+    assert found == ({} if since is None else {"a": [Late(1000 * since, 1000 * (until or 0), 0, said)]})
 
 
 def test_a_site_whose_clock_is_behind_sent_nothing_late() -> None:
@@ -86,7 +88,7 @@ def test_a_site_whose_clock_is_behind_sent_nothing_late() -> None:
 
 def test_of_a_large_log_two_pieces_are_read() -> None:
     found, read = late({"a": lines(BEGIN, 50_000)}, BEGIN + 20 * HOUR, BEGIN + 20 * HOUR)
-    assert found == {"a": [Late(1000 * BEGIN, 1000 * (BEGIN + 49_999))]}
+    assert found == {"a": [Late(1000 * BEGIN, 1000 * (BEGIN + 49_999), 0, "sent 20 h late")]}
     assert read == 16 << 10
 
 
@@ -107,12 +109,12 @@ def away(second: int, what: str) -> Moment:
     [
         pytest.param(
             [came(60, 60), away(60, LEFT), away(660, RESUMED), came(661, 661), came(700, 700)],
-            [Late(1000 * (BEGIN + 61), 1000 * (BEGIN + 660), 1000 * (BEGIN + 661))],
+            [Late(1000 * (BEGIN + 61), 1000 * (BEGIN + 660), 1000 * (BEGIN + 661), "sent 10 min late")],
             id="after-a-lost-link",
         ),
         pytest.param(
             [came(60, 60), away(60, LEFT), came(661, 661), came(700, 700)],
-            [Late(1000 * (BEGIN + 61), 1000 * (BEGIN + 661), 1000 * (BEGIN + 661))],
+            [Late(1000 * (BEGIN + 61), 1000 * (BEGIN + 661), 1000 * (BEGIN + 661), "sent 10 min late")],
             id="its-bytes-end-the-outage",
         ),
         pytest.param(
@@ -131,3 +133,45 @@ def test_a_site_that_wrote_nothing_while_it_was_away_sent_nothing_late() -> None
     data = lines(BEGIN, 60) + lines(BEGIN + 655, 60)
     moments = [came(60, 60), away(60, LEFT), away(660, RESUMED), came(661, 66), came(715, 120)]
     assert late({"a": data}, BEGIN, BEGIN + 715, moments=moments)[0] == {}
+
+
+def test_the_end_is_that_of_the_last_line_in_any_log_of_the_site() -> None:
+    logs = {"a/large.log": lines(BEGIN, 900), "a/small.log": lines(BEGIN + 880, 120)}
+    found = several_logs(logs, dict.fromkeys(logs, BEGIN + 2 * HOUR))
+    assert found["a"][0].until == 1000 * (BEGIN + 999)
+    logs["a/live.log"] = lines(BEGIN + 3 * HOUR, 2)
+    found = several_logs(logs, {**dict.fromkeys(logs, BEGIN + 2 * HOUR), "a/live.log": BEGIN + 3 * HOUR + 2})
+    assert found["a"][0].until == 0
+
+
+def test_a_site_that_came_later_than_the_others_says_by_how_much() -> None:
+    arrived = {"a/x": BEGIN + HOUR, "b/x": BEGIN + HOUR + 3, "c/x": BEGIN + HOUR + 1, "d/x": BEGIN + HOUR + 1800}
+    found = several_logs(dict.fromkeys(arrived, lines(BEGIN, 9)), arrived)
+    assert {site: (one.said, one.later > 0) for site, (one,) in found.items()} == {
+        "a": ("sent 1 h late", False),
+        "b": ("sent 1 h late", False),
+        "c": ("sent 1 h late", False),
+        "d": ("sent 1 h 30 min late, 29 min later than other sites", True),
+    }
+
+
+def test_a_late_site_among_live_ones_is_later_than_those() -> None:
+    arrived = {"a/x": BEGIN, "b/x": BEGIN + 1, "c/x": BEGIN + 600}
+    assert several_logs(dict.fromkeys(arrived, lines(BEGIN, 9)), arrived)["c"][0].later == 599_500
+
+
+def test_a_site_alone_is_later_than_none() -> None:
+    assert several_logs({"a/x": lines(BEGIN, 9)}, {"a/x": BEGIN + HOUR})["a"][0].later == 0
+
+
+def several_logs(logs: dict[str, bytes], arrived: dict[str, int]) -> dict[str, list[Late]]:
+    class Several(Logs):
+        async def find(self, stream: StreamId, begin: int, *_: Any, stop: int, **__: Any) -> AsyncGenerator[Any, None]:
+            yield begin, self.logs[f"{stream.site}/{stream.log}"][begin:stop]
+
+    infos = [
+        StreamInfo(StreamId("run-1", *name.split("/")), 0, len(data), 0, False, begun=1000 * at, grown=1000 * at)
+        for name, data, at in ((name, logs[name], arrived[name]) for name in logs)
+    ]
+    stamps = late_lines(cast(Origin, Several(logs)), infos, lambda _: Stamps(UTC, BEGIN * SECOND), lambda _: 0)
+    return asyncio.run(stamps)

@@ -199,7 +199,7 @@ class Report:
     def late_said(self, late: Late) -> str:
         """The times of lines that were sent late."""
         to = f"to {self.clock(late.until)}" if late.until else "on"
-        return f"lines of {self.clock(late.since)} {to}, sent late"
+        return f"lines of {self.clock(late.since)} {to}, {late.said}"
 
     def span(self) -> str:
         """The begin and the end of the run, and its duration."""

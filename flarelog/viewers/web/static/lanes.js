@@ -8,6 +8,7 @@ import { ask, path, query, waited } from "./api.js";
 import { h, kind, say } from "./dom.js";
 import { Drawn } from "./drawn.js";
 import { hue } from "./paint.js";
+import { roomFor } from "./room.js";
 import { again } from "./runs.js";
 import { LEGEND, SHAPES, SIGNS } from "./shapes.js";
 import { clock, moment, several, zone } from "./words.js";
@@ -171,25 +172,40 @@ export class Lanes extends Drawn {
     for (const [at, what] of lane.marks ?? []) {
       this.mark(pen, ink, what, this.x(at), y + LANE / 2);
     }
-    for (const late of lane.late ?? []) this.late(pen, ink, lane, late, y);
+    if (lane.late) this.late(pen, ink, lane, y);
   }
 
-  /** Writes the times of lines that were sent late before their arrival, or beside it where there is no room. */
-  late(pen, ink, lane, late, y) {
-    let text = this.lates(late);
-    const came = this.x(late[2] || ((lane.marks ?? []).find(([, what]) => what === "begun")?.[0] ?? this.record.from));
-    if (pen.measureText(text).width > this.width - this.names - 40) text = "sent late";
-    const { width } = pen.measureText(text);
-    const x = came - width - 10 > this.names ? came - width - 10 : came + 10;
-    pen.fillStyle = ink("--raised");
-    pen.fillRect(x - 2, y + 1, width + 4, LANE - 5);
-    pen.fillStyle = ink("--soft");
-    pen.fillText(text, x, y + LANE / 2 - 1);
+  /** Writes how late the lines of *lane* came, where that hides no mark of it: before their arrival, or to the right of it. */
+  late(pen, ink, lane, y) {
+    const step = (this.width - this.names - 8) / lane.density.length;
+    const bucket = (at) => [this.names + at * step - 1, this.names + (at + 1) * step + 2];
+    const marks = [...(lane.marks ?? []).map(([at]) => [this.x(at) - MARK / 2, this.x(at) + MARK / 2]), ...(lane.levels ?? []).filter((one) => one[2] || one[3]).map(([at]) => bucket(at)),
+      ...(lane.states ?? []).filter(([, , state]) => state !== "quiet").map(([from, to]) => [this.x(from), this.x(to)])];
+    const bars = lane.density.flatMap((size, at) => (size ? [bucket(at)] : []));
+    for (const late of lane.late) {
+      const [, , came, said, later] = late;
+      for (const [text, taken] of [[this.lates(late), [...marks, ...bars]], [said, [...marks, ...bars]], [this.lates(late), marks], [said, marks]]) {
+        const { width } = pen.measureText(text);
+        const x = roomFor(width + 8, taken, this.names, this.width - 8, this.x(came || this.arrived(lane)) - MARK / 2);
+        if (x === null) continue;
+        pen.fillStyle = ink("--raised");
+        pen.fillRect(x + 2, y + 1, width + 4, LANE - 5);
+        pen.fillStyle = ink(later ? "--warn" : "--soft");
+        pen.fillText(text, x + 4, y + LANE / 2 - 1);
+        marks.push([x, x + width + 8]);
+        break;
+      }
+    }
   }
 
-  lates([from, to]) {
+  /** When the first byte of *lane* came. */
+  arrived(lane) {
+    return (lane.marks ?? []).find(([, what]) => what === "begun")?.[0] ?? this.record.from;
+  }
+
+  lates([from, to, , said]) {
     const when = this.record.to - from < DAY ? clock : moment;
-    return `lines of ${when(from)}${to ? ` to ${(to - from < DAY ? clock : when)(to)}` : " on"}, sent late`;
+    return `lines of ${when(from)}${to ? ` to ${(to - from < DAY ? clock : when)(to)}` : " on"}, ${said}`;
   }
 
   /** A stretch of *width* from *x* on, in the lane at *y*. */
@@ -211,6 +227,10 @@ export class Lanes extends Drawn {
     if (what === "round") pen.fillRect(14, 0, 1, LANE);
     else if (BARS[what]) for (const at of [0, 1, 2, 3, 4]) pen.fillRect(2 + 5 * at, LANE - 5 - 2 * at, 4.75, 2 + 2 * at);
     else if (STATES.includes(what)) this.stretch(pen, ink, what, 0, 0, 28);
+    else if (what === "late") {
+      pen.fillStyle = ink("--soft");
+      pen.fillText("late", 2, 13);
+    }
     else this.mark(pen, ink, what, 14, LANE / 2);
     if (what === "error") pen.fillRect(1, 0, 27, 2);
   }
@@ -253,7 +273,7 @@ export class Lanes extends Drawn {
 
   axis(pen, ink) {
     pen.fillStyle = ink("--soft");
-    pen.fillText(zone(this.record.to), 0, 8);
+    pen.fillText(`arrival, ${zone(this.record.to)}`, 0, 8, this.names - 8);
     const steps = Math.max(1, Math.floor((this.width - this.names) / 160));
     for (let at = 0; at <= steps; at += 1) {
       const time = this.record.from + ((this.record.to - this.record.from) * at) / steps;
@@ -296,7 +316,8 @@ export class Lanes extends Drawn {
     const bucket = Math.floor(((time - from) / (to - from)) * lane.density.length);
     const about = (lane.levels ?? []).filter(([at]) => Math.abs(at - bucket) <= 1);
     const counts = ["line", "warning", "error"].map((one, k) => [about.reduce((sum, each) => sum + each[k + 1], 0), one]).filter(([number]) => number).map((each) => several(...each)).join(", ");
-    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`, ...this.lateAt(lane, time).map((late) => this.lates(late))].filter(Boolean).map((each) => `: ${each}`).join("")}`);
+    const lates = this.lateAt(lane, time).map((late) => `${late[2] ? "" : `first byte ${clock(this.arrived(lane))}, `}${this.lates(late)}`);
+    say(this.said, `${lane.site} ${stretch} ${zone(time)}${[what, counts && `${counts}${counted < 1 ? " so far" : ""}`, ...lates].filter(Boolean).map((each) => `: ${each}`).join("")}`);
   }
 
   /** What *lane* sent late around *time*: a log that began late, or the lines of an outage. */
@@ -305,7 +326,7 @@ export class Lanes extends Drawn {
   }
 
   down(event) {
-    if (!this.told || event.offsetX < this.names) return;
+    if (!this.told || event.offsetX < this.names - MARK / 2) return; // half of a mark at the begin lies before it
     this.cancel();
     this.begun = this.time(event.offsetX);
     this.row = Math.floor((event.offsetY - TOP) / LANE);
