@@ -86,6 +86,9 @@ def test_the_first_row_of_the_screen_stays_when_lines_wrap_and_when_the_window_i
     page = tab.show("/run/run-1/berlin/long.log#bytes=300000-300001")
     expect(page.locator(".row.marked")).to_be_in_viewport()
     page.wait_for_timeout(500)  # the rows around it have come
+    page.evaluate(
+        "(() => { const { list } = document.querySelector('log-page'); list.current = null; list.draw(); })()"
+    )
     before = page.evaluate(TOP)
     page.keyboard.press("w")
     expect(page.locator("log-list.wraps")).to_be_visible()
@@ -99,6 +102,23 @@ def test_the_first_row_of_the_screen_stays_when_lines_wrap_and_when_the_window_i
     page.keyboard.press("w")
     expect(page.locator("log-list.wraps")).to_have_count(0)
     is_tight(page)
+
+
+@pytest.mark.parametrize(
+    "place", ["", f"#bytes={len(LONG) - 2500}-{len(LONG) - 2499}"], ids=["the-end", "a-line-near-it"]
+)
+def test_the_end_of_a_log_stays_on_a_phone_when_lines_stop_to_wrap(browser: Browser, logs: Web, place: str) -> None:
+    with tab_of(browser, logs, viewport={"width": 390, "height": 800}) as tab:
+        page = tab.show(f"/run/run-1/berlin/long.log{place}")
+        comes_true(page, "document.querySelector('log-list').wraps")
+        last = row(page, "1999 begins") if not place else page.locator(".row.marked")
+        expect(last).to_be_in_viewport()
+        for wraps in ("false", "true", "false"):
+            page.keyboard.press("w")
+            expect(page.get_by_role("button", name="Wrap")).to_have_attribute("aria-pressed", wraps)
+            is_tight(page)
+            expect(last).to_be_in_viewport()
+        tab.is_clean()
 
 
 def test_lines_wrap_on_a_phone_and_a_long_one_shows_its_beginning(browser: Browser, logs: Web) -> None:

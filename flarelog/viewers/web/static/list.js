@@ -334,31 +334,36 @@ export class LogList extends HTMLElement {
 
   /**
    * Does *change*, which puts rows before the screen or gives rows other heights, and keeps the screen as it is; the drawn
-   * rows move along, so that a click hits the row it aims at. Returns how many rows came before the screen.
+   * rows move along, so that a click hits the row it aims at. Returns how many rows came before the screen. *name*: the key of
+   * the row that stays in its place if it is on the screen; otherwise the first row stays.
    */
-  keep(change) {
+  keep(change, name) {
     const before = this.tops();
+    const from = this.scrollTop; // a box that gets lower may scroll
     const seen = this.seen();
-    const held = seen ? this.lines.view().slice(seen.before, this.at(this.scrollTop + this.clientHeight) + 1) : [];
+    const held = seen ? this.lines.view().slice(seen.before, this.at(from + this.clientHeight) + 1) : [];
     change();
     this.size();
     const places = new Map(this.lines.view().map(({ row }, at) => [row, at]));
-    const at = held.findIndex(({ row }) => places.has(row));
+    const kept = held.findIndex(({ row }) => key(row) === name && places.has(row));
+    const at = kept < 0 ? held.findIndex(({ row }) => places.has(row)) : kept;
+    if (kept >= 0) this.aim = name; // the heights of the rows are found when they are drawn
     const now = places.get(held[at]?.row);
     const by = at < 0 ? 0 : this.top(now) - before[seen.before + at];
     for (const node of this.nodes.values()) node.style.transform = `translateY(${(node.y += by)}px)`;
-    if (by) this.scroll(this.scrollTop + by);
+    if (by) this.scroll(from + by);
     return at < 0 ? 0 : now - seen.before - at;
   }
 
-  /** Makes *change* to how all rows are shown; who is at the end stays there. */
+  /** Makes *change* to how all rows are shown; the opened row stays where it is, and who is at the end stays there. */
   restyle(change) {
     const ends = this.scrollTop + this.clientHeight > this.whole - this.height;
+    this.aim = null;
     this.keep(() => {
       change();
       this.age += 1;
-    });
-    if (ends) this.aim = END;
+    }, this.current);
+    if (ends && !this.aim) this.aim = END;
     this.draw();
   }
 
