@@ -39,6 +39,7 @@ def timed_logs(browser: Browser) -> Iterator[Web]:
         "berlin/rank-0.log": timed("r0", 3600, 1),
         "berlin/rank-1.log": timed("r1", 1800, 2),
         "kyoto/app.log": timed("k", 900, 4),
+        "lima/short.log": timed("s", 600, 1),
     }
     with new_place() as place:
         yield Web(place, "--receiver", filled(place, logs).address)
@@ -78,6 +79,9 @@ TOP = """(index) => {
     const list = document.querySelectorAll("log-page")[index].list;
     return list.seen()?.first.row[5];
 }"""
+
+
+LEVEL = """() => [...document.querySelectorAll("log-list .row.marked")].map((row) => row.getBoundingClientRect().top)"""
 
 
 def top(page: Page, index: int) -> float:
@@ -146,7 +150,7 @@ def test_logs_that_an_address_names_and_the_run_does_not_have_are_not_chosen(bro
         for named, expected in {"berlin/rank-0.log gone/log.txt": "1 log chosen", "gone/log.txt": None}.items():
             tab.open("/")
             page = tab.open(f"/run/run-1#chosen={quote(named)}")
-            expect(page.locator(".sites .body .line")).to_have_count(2)
+            expect(page.locator(".sites .body .line")).to_have_count(3)
             expect(chosen).to_contain_text(expected) if expected else expect(chosen).to_be_hidden()
         tab.is_clean()
 
@@ -182,6 +186,27 @@ def test_logs_of_clocks_that_differ_stand_side_by_side_at_one_time_by_the_receiv
             page.get_by_role("textbox", name="Place").fill("08:35:00")
             page.keyboard.press("Enter")
         page.unroute_all(behavior="ignoreErrors")
+        tab.is_clean()
+
+
+def test_after_go_to_all_logs_mark_the_time_at_one_height_and_say_nothing_of_another_time(
+    browser: Browser, timed_logs: Web
+) -> None:
+    with tab_of(browser, timed_logs) as tab:
+        page = tab.show("/run/run-1?side=berlin/rank-0.log&side=lima/short.log")
+        marked = page.locator("log-list .row.marked")
+        told = page.locator("log-page .told")
+        expect(page.locator("log-list").nth(0).locator(".row", has_text="r0 3599")).to_be_in_viewport()
+        expect(told.nth(1)).to_contain_text("No line is of ")
+        for place, lines in (("08:05:00", ("r0 300", "s 300")), ("08:03:20", ("r0 200", "s 200"))):
+            page.keyboard.press(":")
+            page.get_by_role("textbox", name="Place").fill(place)
+            page.keyboard.press("Enter")
+            expect(marked).to_have_text([re.compile(f"{line}$") for line in lines])
+            comes_true(page, f"({LEVEL})().every((one, at, all) => Math.abs(one - all[0]) < 2)")
+            expect(told.nth(1)).to_have_text("")
+        page.keyboard.press("j")
+        expect(marked).to_have_text([re.compile("r0 201$"), re.compile("s 201$")])
         tab.is_clean()
 
 

@@ -8,12 +8,13 @@ import { path, together } from "./api.js";
 import { h, say } from "./dom.js";
 import { goTo } from "./goto.js";
 import { help, listen } from "./keys.js";
+import { key } from "./lines.js";
 import { LogPage, levels } from "./log.js";
 import { chip, within } from "./range.js";
 import { searchOf } from "./searchbar.js";
 import { set, setting } from "./settings.js";
 import { Tail } from "./tail.js";
-import { called } from "./words.js";
+import { called, moment, zone } from "./words.js";
 
 const MOVED = 500; // ms after a move until its time is in the address: browsers allow few changes of the history
 const ALL = ["t"]; // keys that act on all logs
@@ -114,14 +115,15 @@ export class SidePage extends HTMLElement {
   moved(page) {
     if (page !== this.leader || !page.stay.settled || !this.locked) return;
     const ended = this.at === null && page.source.sealed && !page.list.seen()?.behind; // while it was followed: the others are still
-    const time = ended || page.list.follow ? null : timeOf(page);
-    if (time === this.at) return;
-    this.at = time;
+    const first = ended || page.list.follow ? null : timeOf(page);
+    const [time, share] = (first !== null && markedAt(page)) || [first, 0];
+    if (time === this.at && share === this.share) return;
+    Object.assign(this, { at: time, share });
     if (time === undefined) return say(page.told, "The lines here have no times: the other logs stay where they are.");
-    for (const other of this.pages) if (other !== page) bring(other, time);
+    for (const other of this.pages) if (other !== page) bring(other, time, share);
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => {
-      history.replaceState(history.state, "", within(this.range, time));
+      history.replaceState(history.state, "", within(this.range, first));
     }, MOVED);
   }
 }
@@ -134,21 +136,41 @@ function timeOf({ list, source }) {
   return timed && timed.row[5] - source.ahead;
 }
 
-/** Shows the lines of *time* in *page*; null: its end. Of times that come while it goes to another one, the last one counts. */
-async function bring(page, time) {
-  page.brought = time;
+/** The time, by the receiver's clock, of the chosen line and its place on the screen, as a share above 0; null if it is not on the screen or has no time. */
+function markedAt({ list, source }) {
+  const at = list.current === null ? -1 : list.indexOf(list.current);
+  const share = at < 0 ? -1 : (list.top(at) - list.scrollTop) / (list.clientHeight - list.height);
+  const time = list.lines.view()[at]?.row[5];
+  return time && share >= 0 && share <= 1 ? [time - source.ahead, Math.max(share, 1e-6)] : null;
+}
+
+/**
+ * Shows the lines of *time* in *page*, at *share* of the screen; null: its end. If *share* is above 0, the line is marked, as it
+ * is in the log that leads. Of times that come while it goes to another one, the last one counts.
+ */
+async function bring(page, time, share) {
+  page.brought = [time, share];
   if (page.bringing) return;
   page.bringing = true;
+  const { list, source } = page;
   while (page.brought !== undefined) {
-    const wanted = page.brought;
+    const [wanted, high] = page.brought;
     page.brought = undefined;
+    say(page.told, ""); // it may be about another time
+    if (list.current === page.matched || high) list.current = list.marked = page.anchor = null;
     const place = wanted === null ? null : held(page, wanted);
-    if (wanted === null) page.list.follow || page.end();
-    else if (place === null) await page.go({ time: wanted }, 0);
+    if (wanted === null) list.follow || page.end();
+    else if (place === null) await page.go({ time: wanted }, high);
     else {
-      page.list.turn(false);
-      page.list.reveal(place, 0);
+      list.turn(false);
+      list.reveal(place, high);
+      if (place === list.lines.view().length) say(page.told, `No line is of ${moment(wanted + source.ahead)} ${zone(wanted)} or later.`);
     }
+    const row = high && list.lines.view().find((item) => item.row[5] - source.ahead >= wanted)?.row;
+    if (!row) continue;
+    list.current = page.matched = key(row);
+    page.mark(0, row[1], Math.max(row[2], row[1] + 1), true);
+    list.draw();
   }
   page.bringing = false;
 }
