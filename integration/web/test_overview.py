@@ -257,7 +257,7 @@ def test_the_filter_shows_the_logs_that_it_finds_and_a_key_leads_to_the_first_er
     logs["oslo/log.txt"] = b"2026-11-20 09:00:00 ERROR it failed\n"
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
         page = tab.open("/run/run-1")
-        expect(page.get_by_role("link", name="Show it (E)")).to_be_visible()
+        expect(page.get_by_role("link", name="Show it (e)")).to_be_visible()
         rows = page.locator(".sites .body .line")
         expect(rows).to_have_count(2)
         page.get_by_label("Show sites and logs that contain").fill("worker-17")

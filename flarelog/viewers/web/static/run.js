@@ -9,10 +9,11 @@ import { Chosen } from "./chosen.js";
 import { Curves } from "./curves.js";
 import { arrange, differs, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
-import { listen } from "./keys.js";
+import { help, listen } from "./keys.js";
 import { Machines } from "./machines.js";
 import { hue, meter } from "./paint.js";
 import { searchOf } from "./searchbar.js";
+import { reordered } from "./order.js";
 import { again, past, shows, silence, trouble } from "./runs.js";
 import { set, setting } from "./settings.js";
 import { archive, report } from "./taking.js";
@@ -29,10 +30,15 @@ const LASTS_SOON = 300; // ms until last lines that are still being read are ask
 const FOUND = 20; // logs that the filter finds in a site at most so that they are shown without a press
 const AT_FIRST = 50; // ms until an unfinished list is asked for again, twice as long each time
 
+/** What the visitor left on the page of a run, to find it again: its name, its order of sites, the opened ones, the findings. */
+let left = {};
+
 /** The logs of *site*, with those that are not stored and cannot be opened. */
 const logsOf = (site) => [...site.streams, ...(site.unstored ?? [])];
 /** *one*, a site or a log, as it is shown while nothing is known of now. */
 const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: past(one.standing), words: one.lasting || "open", now: null, rate: 0 });
+/** *text*, a line, without the date that it begins with. */
+const undated = (text) => text.replace(/^\d{4}-\d\d-\d\d[ T]/, "");
 const has = (rank) => rank !== null && rank !== undefined;
 const many = (site) => logsOf(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
 
@@ -45,7 +51,8 @@ export class RunPage extends HTMLElement {
   connectedCallback() {
     this.left = new AbortController(); // the search outlives this page
     this.rows = new Map();
-    this.opened = new Set();
+    if (left.run !== this.run) left = { run: this.run, opened: new Set(), order: null, marks: {}, first: null, findings: null };
+    this.opened = left.opened;
     this.most = SITES_SHOWN;
     this.listed = AT_FIRST;
     this.begun = false; // the slow requests
@@ -53,8 +60,8 @@ export class RunPage extends HTMLElement {
     this.sum = h("p", { class: "sum", role: "status" });
     this.missing = h("ul", { class: "missing", "aria-label": "What is not stored", hidden: true });
     this.chosen = new Chosen(this.run);
-    this.marks = {};
-    this.first = this.room("first", "First error", h("div"), (this.jump = h("a", { class: "button main", hidden: true }, "Show it (E)")));
+    this.marks = left.marks;
+    this.first = this.room("first", "First error", h("div"), (this.jump = h("a", { class: "button main", hidden: true }, "Show it (e)")));
     this.findings = this.room("findings", "Findings", h("ul"));
     this.wrongs = h("div", { class: "wrongs", hidden: true }, this.first, this.findings);
     this.lanes = new Lanes(this.run);
@@ -66,7 +73,7 @@ export class RunPage extends HTMLElement {
     this.body = h("div", { class: "body", role: "rowgroup" });
     this.empty = h("p", { class: "empty", hidden: true });
     this.more = h("button", { type: "button", class: "more", hidden: true, on: { click: () => this.all() } });
-    const names = ["Site", "Standing", "Last line", "Bytes", "Bytes/s", "Clock", "Missing"];
+    const names = [["Site"], ["Standing"], ["Last line"], ["Bytes"], ["Bytes/s"], ["Clock", "How far the clock of the site is ahead of the clock of the receiver"], ["Missing", "Known losses (gaps), and files whose ends were not seen"]];
     const base = path(this.run);
     this.search = searchOf(this.run);
     this.search.begin(this.run, null, null);
@@ -77,20 +84,23 @@ export class RunPage extends HTMLElement {
         h("button", { type: "button", title: "Search all logs (/)", on: { click: () => this.search.open() } }, "Search"),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         (this.ranked = h("a", { class: "button", hidden: true, href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")),
-        archive(this.run), report(this.run))),
+        archive(this.run), report(this.run), h("button", { type: "button", title: "Keys (?)", "aria-label": "Keys", on: { click: help } }, "?"))),
       this.search,
       (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
-        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
+        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map(([name, title]) => h("span", { role: "columnheader", title }, name)))), this.body)),
       this.empty, this.more, (this.below = document.createComment("machines")), this.chosen.bar,
     );
-    this.tellFirst({ found: null, looked: false });
-    this.tellFindings([], false);
+    this.tellFirst(left.first ?? { found: null, looked: false });
+    this.tellFindings(left.findings ?? [], left.first?.looked);
     this.stop = [again(() => this.look(), undefined, (who) => this.late(who))];
     this.search.addEventListener("go", ({ detail: { site, log, offset, end } }) => {
       this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}${fragment([offset, Math.max(end, offset + 1)], this.search.find)}` }));
     }, { signal: this.left.signal });
-    this.search.recall(parsed(this.hash).find, false);
-    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Enter: () => this.search.step(1), Escape: () => this.search.close(), E: () => this.jump.href && this.jump.click() });
+    const { find } = parsed(this.hash);
+    if (find) this.search.recall(find, false);
+    else if (this.search.find) this.search.close();
+    const jump = () => this.jump.href && this.jump.click();
+    this.unkey = listen({ "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1), Enter: () => this.search.step(1), Escape: () => this.search.close(), e: jump, E: jump });
     for (const what of ["pointermove", "pointerdown", "keydown", "wheel", "touchmove"]) addEventListener(what, () => (this.touched = performance.now()), { signal: this.left.signal, passive: true });
   }
 
@@ -143,7 +153,7 @@ export class RunPage extends HTMLElement {
   gone() {
     this.record = this.etag = null;
     delete this.missing.dataset.is;
-    this.order = null;
+    left = {};
     say(this.sum, "");
     for (const part of [this.tools, this.table, this.more, this.missing, this.wrongs, this.lanes]) part.hidden = true;
   }
@@ -171,9 +181,9 @@ export class RunPage extends HTMLElement {
   async wrong() {
     const wanted = query({ run: this.run });
     const [first, findings] = await Promise.all([ask(`/api/first-error?${wanted}`), ask(`/api/findings?${wanted}`)].map((asked) => asked.catch(() => null)));
-    if (first) this.tellFirst(first);
-    if (findings) this.tellFindings(findings.findings, first?.looked);
-    this.marks = findings?.marks ?? this.marks;
+    if (first) this.tellFirst((left.first = first));
+    if (findings) this.tellFindings((left.findings = findings.findings), first?.looked);
+    this.marks = left.marks = findings?.marks ?? this.marks;
     this.draw();
     clearTimeout(this.sooner);
     if ((first?.looking || findings?.looking) && this.isConnected) this.sooner = setTimeout(() => this.wrong(), 1500);
@@ -222,6 +232,7 @@ export class RunPage extends HTMLElement {
     if (!differs(this.findings, `${looked} ${JSON.stringify(others)}`)) return;
     const more = this.first.dataset.id ? "more finding" : "finding";
     const alike = new Map(); // many ranks report the same: it is shown once, with all its places
+    this.advised = new Set([this.first.dataset.told]); // advice is shown once
     for (const one of others.slice(0, 200)) {
       const same = JSON.stringify([one.event_name, one.body, one.meaning, one.action]);
       alike.set(same, [...(alike.get(same) ?? []), one]);
@@ -238,10 +249,11 @@ export class RunPage extends HTMLElement {
   finding(ones) {
     const [one] = ones;
     const told = `${one.meaning ?? ""} ${one.action ?? ""}`.trim();
+    const advice = !this.advised.has(told) && this.advised.add(told);
     const places = ones.slice(0, PLACES).flatMap((each, at) => [at ? ", " : " in ", this.where(each)]);
     const more = ones.length > PLACES ? ` and ${several(ones.length - PLACES, "more place")}` : "";
     return h("li", {}, h("p", {}, h("b", {}, one.event_name ?? ""), ...places, more),
-      one.body && h("p", { class: "what" }, one.body.slice(0, 500)), told !== this.first.dataset.told && h("p", { class: "meaning" }, told));
+      one.body && h("p", { class: "what" }, one.body.slice(0, 500)), advice && h("p", { class: "meaning" }, told));
   }
 
   where(one) {
@@ -265,18 +277,20 @@ export class RunPage extends HTMLElement {
   }
 
   get calm() {
-    return performance.now() - this.touched > CALM && !this.body.contains(document.activeElement);
+    return performance.now() - this.touched > CALM && !this.body.contains(document.activeElement) && !this.body.matches(":hover");
   }
 
-  /** *sites*, the worst first; those that are on the screen stay in their places while somebody may be about to press one. */
+  /**
+   * *sites*, the worst first. One whose own standing has changed goes to another place, but not while somebody may be about to
+   * press a row; the others stay where they are.
+   */
   ordered(sites, freely) {
-    this.sorted = freely || !this.order || this.calm;
     this.touched ??= performance.now();
-    const at = this.sorted ? new Map() : this.order;
     const place = (site) => Math.min(site.place, this.marks[site.site]?.place ?? Infinity);
-    const found = [...sites].sort((a, b) => (at.get(a.site) ?? Infinity) - (at.get(b.site) ?? Infinity) || place(a) - place(b)); // NaN: both are new
-    this.order = new Map(found.map(({ site }, number) => [site, number]));
-    return found;
+    const { order, sorted } = reordered(freely ? null : left.order, sites.map((site) => [site.site, place(site)]), this.calm);
+    Object.assign(this, { sorted });
+    left.order = order;
+    return sites.toSorted((a, b) => order.get(a.site).at - order.get(b.site).at);
   }
 
   /** *freely*: the visitor has just asked for other rows, so that they may move. */
@@ -357,7 +371,7 @@ export class RunPage extends HTMLElement {
     }
     const latest = site.streams.filter((one) => one.last && !one.copy).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
-    this.fill(node, site, { text: latest?.last ?? "", bars: this.each(site.streams), exit: exits[0] });
+    this.fill(node, site, { text: latest?.last ?? "", log: latest?.log, bars: this.each(site.streams), exit: exits[0] });
     this.curves.show(node.cells[1], site.site, site.streams);
   }
 
@@ -373,7 +387,7 @@ export class RunPage extends HTMLElement {
       const box = site.streams.includes(one) && this.chosen.box(`${site.site}/${called(one)}`, [{ site: site.site, log: one.log }]);
       node.name.replaceChildren(box || "", site.streams.includes(one) ? h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, called(one))) : h("bdi", {}, called(one)), has(one.rank) ? h("small", {}, `rank ${one.rank}`) : "", one.copy ? h("small", {}, "repeats log.txt") : "");
     }
-    this.fill(node, { ...one, of: site.site, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [{ ...one, rank: null }] : [], exit: one.exit });
+    this.fill(node, { ...one, of: site.site, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", log: one.log, bars: one.bar ? [{ ...one, rank: null }] : [], exit: one.exit });
     this.curves.show(node.cells[1], site.site, [one]);
   }
 
@@ -382,10 +396,10 @@ export class RunPage extends HTMLElement {
     if (!differs(node.found, JSON.stringify(mark ?? ""))) return;
     const { kind, more, site, log, offset, end, first, cause } = mark ?? {};
     const title = `${first ? "first cause: " : ""}${kind}${more ? ` +${count(more)}` : ""}`;
-    node.found.replaceChildren(...(mark ? [h("a", { class: `found ${cause ? "bad" : "warn"}`, href: `${path(this.run, site, log)}#bytes=${offset}-${end}`, title }, icon(cause ? "failed" : "incomplete"), title)] : []));
+    node.found.replaceChildren(...(mark ? [h("a", { class: `found ${cause ? "bad" : "warn"}`, href: `${path(this.run, site, log)}#bytes=${offset}-${end}`, title: `The lines of ${kind}${more ? `; ${several(more, "more finding")} of this row ${more === 1 ? "is" : "are"} in the list above` : ""}` }, icon(cause ? "failed" : "incomplete"), title)] : []));
   }
 
-  fill(node, one, { text, bars, exit }) {
+  fill(node, one, { text, log, bars, exit }) {
     this.mark(node, this.marks[one.log === undefined ? one.site : `${one.of}/${one.log}`]);
     const [state, , size, rate, clocks, missing] = node.cells;
     const last = node.lines;
@@ -398,7 +412,7 @@ export class RunPage extends HTMLElement {
     }
     say(state.words, words);
     if (differs(last, `${text}\n${bars.map((one) => [one.log, one.standing, one.now, one.words, one.bar, one.last].join(" ")).join("\n")}`)) {
-      last.replaceChildren(...(bars.length ? [...bars.slice(0, 8).map((bar) => this.bar(bar)), bars.length > 8 ? h("small", {}, `and ${count(bars.length - 8)} more`) : ""] : [h("span", { class: "tail", dir: "auto" }, text)]));
+      last.replaceChildren(...(bars.length ? [...bars.slice(0, 8).map((bar) => this.bar(bar, one.of ?? one.site)), bars.length > 8 ? h("small", {}, `and ${count(bars.length - 8)} more`) : ""] : [h(text ? "a" : "span", { class: "tail", dir: "auto", href: text && path(this.run, one.of ?? one.site, log) }, undated(text))]));
       last.title = text;
     }
     if (one.streams?.length && !size.link) size.replaceChildren((size.link = archive(this.run, { site: one.site }, { class: null, title: `Download the logs of ${one.site}` })));
@@ -420,12 +434,13 @@ export class RunPage extends HTMLElement {
     return `${path(this.run, site, log)}#bytes=${Math.max(0, offset - 1)}-${Math.max(1, offset)}`;
   }
 
-  /** One log in the row of its site: its rank with its state, and its bar or its last line. */
-  bar(one) {
+  /** One log in the row of its site, a link to it: its rank with its state, and its bar or its last line. */
+  bar(one, site) {
     const [words, done] = one.bar ?? [one.last ?? "", null];
     const name = has(one.rank) ? `rank ${one.rank}` : called(one);
-    return h("span", { class: `progress ${kind(one.standing)}` }, h("small", {}, ...(has(one.rank) ? [icon(one.standing), `${name}: ${one.now ?? one.words}`] : [name])),
-      done !== null && meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, words));
+    const state = one.now ?? one.words;
+    return h("a", { class: `progress ${kind(one.standing)}`, href: path(this.run, site, one.log), title: `${site}/${called(one)}: ${state}\n${words}` }, h("small", {}, ...(has(one.rank) ? [icon(one.standing), `${name}: ${state.split(/[:;]/)[0]}`] : [name])),
+      done !== null && meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, undated(words)));
   }
 
   turn(site) {
