@@ -181,6 +181,23 @@ def test_the_link_s_command_shows_the_same_lines(tab: Tab) -> None:
     assert shown.stdout == b"000150 step\n000151 step\n000152 step\n", shown.stderr
 
 
+def test_logs_by_arrival_have_the_times_of_the_arrival(tab: Tab) -> None:
+    page = tab.show("/run/run-1?merged=arrival")
+    status = page.locator("footer .where")
+    expect(status).to_contain_text(re.compile(r"3 logs|4 logs"))
+    expect(status).to_contain_text(re.compile(r"arrived \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"))
+    page.keyboard.press("t")
+    expect(page.locator(".told")).to_have_text("These are the times of the arrival.")
+    times = page.locator("log-list .row:not(.note) .time").all_inner_texts()
+    assert len(times) > 10
+    assert all(re.search(r"\d\d:\d\d:\d\d\.\d{3}$", one) for one in times), times  # the lines themselves bear none
+    page.keyboard.press(":")
+    expect(page.get_by_text("A time of arrival in UTC")).to_be_visible()
+    page.get_by_role("textbox", name="Place").fill("00:00:00")
+    page.keyboard.press("Enter")
+    expect(page.locator(".told")).to_contain_text("The first line that arrived at ")
+
+
 def test_the_link_of_merged_logs_without_a_mark_is_that_of_the_first_line_on_the_screen(tab: Tab) -> None:
     page = tab.show("/run/run-1?merged=arrival")
     expect(row(page, "000099 step").last).to_be_in_viewport()

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { load, serve } from "./page.mjs";
 
 const { Merged, OneLog, nextError } = await load("source.js");
-const { ERROR, Lines, NOTE, TRACE } = await load("lines.js");
+const { ERROR, Lines, NOTE, TRACE, timeOf } = await load("lines.js");
 const STREAM = { run: "r", site: "s", log: "log.txt" };
 const LENGTH = 1000; // bytes of a log, whose lines have ten each
 
@@ -85,6 +85,14 @@ test("logs that repeat another are merged only if they are named", async () => {
   const named = new Merged({ run: "r", order: "time", streams: [{ site: "s", log: "b" }] });
   await named.open({ end: true });
   assert.deepEqual([asked.at(-1).streams.map(({ log }) => log), named.copies], [["b"], ""]);
+});
+
+test("rows in the order of their arrival have its times", async () => {
+  const rows = [[0, 0, 5, "one", 0, 1000], [0, 5, 9, "two", 0]];
+  serve((where) => (where.startsWith("/api/run") ? { sites: [{ site: "s", number: 0, streams: [{ log: "a", committed: 9 }] }] } : { rows, keys: [], arrivals: [7000, 8000], before: [0], after: [18], over: true, ended: [true], streams: [{ site: "s", log: "a" }] }));
+  const found = await new Merged({ run: "r", order: "arrival" }).open({ start: true });
+  assert.deepEqual(found.rows.map((row) => timeOf(row)), [7000, 8000]);
+  assert.deepEqual([[0, 0, 5, "one", 0, 1000], [0, 5, 9, "two", 0]].map(timeOf), [1000, undefined]);
 });
 
 test("at most 64 logs are merged, and the others are counted", async () => {

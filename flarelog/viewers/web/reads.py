@@ -147,6 +147,7 @@ class Reads:
                 "streams": [told(info) for info in infos],
                 "clocks": [note for info in infos for note in clocks.notes(info.stream, (), ordered=ordered)],
                 "keys": [key // 1_000_000 for _, _, key in found.rows] if ordered else [],  # milliseconds
+                "arrivals": [] if ordered else [key for _, _, key in found.rows],
                 "before": found.before,
                 "after": found.after,
                 "over": found.over,

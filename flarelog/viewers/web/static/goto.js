@@ -2,6 +2,7 @@
 
 import { h, say } from "./dom.js";
 import { card } from "./keys.js";
+import { timeOf } from "./lines.js";
 import { rangeOf, within } from "./range.js";
 import { place, zone } from "./words.js";
 
@@ -9,11 +10,12 @@ export function goTo(page) {
   const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: page.stream ? "1200, @4096, 50%, 08:12:03" : "08:12:03" });
   const said = h("output", {});
   const form = h("form", {}, input, h("button", {}, "Go"), said);
-  const dialog = card("Go to", h("p", {}, `${page.stream ? "A line, @ and an offset in bytes, a share in %, or a" : "A"} time in ${zone(Date.now())}, or a range of time, as in 08:12 to 08:30.`), form);
+  const dialog = card("Go to", h("p", {}, `${page.stream ? "A line, @ and an offset in bytes, a share in %, or a time" : page.arriving ? "A time of arrival" : "A time"} in ${zone(Date.now())}, or a range of time, as in 08:12 to 08:30.`), form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const rows = [page.list.seen()?.first.row, ...page.list.lines.rows]; // a row without a time tells no day
-    const now = rows.find((row) => row?.[5])?.[5] ?? Date.now();
+    const row = rows.find((one) => one && timeOf(one));
+    const now = row ? timeOf(row) : Date.now();
     const range = rangeOf(input.value, now, page.source.ahead);
     if (range && range.from > range.to) return say(said, "This range ends before it begins.");
     if (range) return page.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: within(range) }));

@@ -22,7 +22,7 @@ const BEGINS = 256; // a traceback, a stack or a panic begins in the row, and go
 
 /**
  * @typedef {[k: number, offset: number, end: number, text: string, flags: number, time?: number|null, spans?: any[]|null, key?: number|null, line?: number]
- *   & {left: number, time: number, open?: string, over?: boolean}} Row
+ *   & {left: number, time: number, arrived?: number, open?: string, over?: boolean}} Row
  * @typedef {{row: Row, number: number|null, hidden: number, tail: Row|null, folded?: boolean}} Item of the view
  */
 
@@ -35,6 +35,11 @@ export const STRIP = "open:strip"; // the key of the row into which bars are fol
 /** The sort key of a row within its log: a note comes before the line at its offset. @param {Row} row */
 export function order(row) {
   return row[1] * 2 + (row[4] & NOTE ? 0 : 1);
+}
+
+/** The time that is shown of a row: its line's, or that of its arrival where logs are in that order. @param {Row} row */
+export function timeOf(row) {
+  return row.arrived ?? row[5];
 }
 
 /** The identity of a row. @param {Row} row */

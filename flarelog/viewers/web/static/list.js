@@ -6,7 +6,7 @@
  */
 
 import { h } from "./dom.js";
-import { CUT, Lines, NOTE, STRIP, key } from "./lines.js";
+import { CUT, Lines, NOTE, STRIP, key, timeOf } from "./lines.js";
 import { APART, blank, extent, fill, legible } from "./paint.js";
 import { moment } from "./words.js";
 
@@ -277,9 +277,9 @@ export class LogList extends HTMLElement {
   /** Whether the date of the row at *index* is another than that of the last row above it with a time. */
   dated(index) {
     const view = this.lines.view();
-    const day = (item) => item?.row[5] && moment(item.row[5]).slice(0, 10);
+    const day = (item) => item && timeOf(item.row) && moment(timeOf(item.row)).slice(0, 10);
     const its = day(view[index]);
-    return Boolean(its) && its !== day(view.slice(Math.max(0, index - UNTIMED), index).findLast(({ row }) => row[5]));
+    return Boolean(its) && its !== day(view.slice(Math.max(0, index - UNTIMED), index).findLast(({ row }) => timeOf(row)));
   }
 
   indexOf(name) {

@@ -9,7 +9,7 @@ import { Choosing } from "./choosing.js";
 import { h, say } from "./dom.js";
 import { goTo } from "./goto.js";
 import { help, listen } from "./keys.js";
-import { ERROR, NOTE, TRACE, WARNING, key } from "./lines.js";
+import { ERROR, NOTE, TRACE, WARNING, key, timeOf } from "./lines.js";
 import "./list.js";
 import { Endless } from "./matching.js";
 import "./minimap.js";
@@ -52,6 +52,11 @@ export class LogPage extends Choosing {
     if (place) this.go(place, 0);
     else this.go(marked ? { at: marked[0] } : time !== undefined ? { time } : { end: true }, side || range ? 0 : undefined);
     if (!side) this.search.recall(find, !marked && !place);
+  }
+
+  /** Whether the logs are in the order of their arrival, so that all times are those of the arrival. */
+  get arriving() {
+    return this.source.wanted?.order === "arrival";
   }
 
   /** Whether keys, and what is found, act on this list. */
@@ -187,7 +192,8 @@ export class LogPage extends Choosing {
     if (number) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
     if (this.stream) parts.push(`byte ${count(Math.min(at, source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(source.share(at) * 100)} %`);
     else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
-    if (last[5]) parts.push(`${moment(last[5])} ${zone(last[5])}`);
+    const time = timeOf(last);
+    if (time) parts.push(`${this.arriving ? "arrived " : ""}${moment(time)} ${zone(time)}`);
     const lacking = this.lacking();
     if (lacking.before || lacking.behind) parts.push(...this.sought());
     say(this.where, this.search.listing ? "" : parts.join(" \u00b7 ")); // the list that it describes is hidden
@@ -317,7 +323,8 @@ export class LogPage extends Choosing {
     const on = this.classList.toggle("times");
     set("times", on ? "on" : "off");
     this.list.draw();
-    if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
+    if (on && !this.list.lines.rows.some(timeOf)) say(this.told, "The lines on this page bear no times.");
+    else if (on && this.arriving) say(this.told, "These are the times of the arrival.");
   }
 }
 

@@ -162,8 +162,8 @@ export class Moving extends HTMLElement {
     const aim = lines.view()[found]; // undefined if no line is at that time or behind it
     if (beyond) say(this.told, `The log ends before ${asked}.`);
     else if (where.time !== undefined && lines.view().slice(found < 0 ? lines.view().length : found).every(({ row }) => row[4] & NOTE)) {
-      say(this.told, `No line${source.level ? " of this level" : ""} ${source.wanted?.order === "arrival" ? "arrived at" : "is of"} ${moment(where.time)} ${zone(where.time)} or later.`);
-    }
+      say(this.told, `No line${source.level ? " of this level" : ""} ${this.arriving ? "arrived at" : "is of"} ${moment(where.time)} ${zone(where.time)} or later.`);
+    } else if (where.time !== undefined && this.arriving) say(this.told, `The first line that arrived at ${moment(where.time)} ${zone(where.time)} or later is on the screen.`);
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
     this.count();
@@ -299,6 +299,7 @@ export class Moving extends HTMLElement {
   came(rows) {
     const { list } = this;
     const late = this.source.begins(list.lines) ? null : [];
+    if (this.arriving) for (const row of rows) row.arrived = Date.now();
     let fresh = 0;
     const append = () => (fresh = list.lines.append(rows, [], { live: true, late }));
     const above = list.lines.timed && !list.follow ? list.keep(append) : (append(), 0);

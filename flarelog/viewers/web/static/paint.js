@@ -5,7 +5,7 @@
 
 import { h } from "./dom.js";
 import { message, parts } from "./fields.js";
-import { BAR, CUT, ERROR, NOTE, REST, STDERR, STRIPPED, TRACE, WARNING, key } from "./lines.js";
+import { BAR, CUT, ERROR, NOTE, REST, STDERR, STRIPPED, TRACE, WARNING, key, timeOf } from "./lines.js";
 import { clock, count, moment } from "./words.js";
 
 const CLIPPED = 1200; // UTF-16 units of a row that is not opened
@@ -101,7 +101,8 @@ export function blank() {
  */
 export function fill(node, item, how) {
   const { row, number, hidden, tail } = item;
-  const [k, offset, , text, flags, time, spans] = row;
+  const [k, offset, , text, flags, , spans] = row;
+  const time = timeOf(row);
   node.key = key(row);
   node.row = row;
   node.item = item;

@@ -115,7 +115,7 @@ export class SidePage extends HTMLElement {
   moved(page) {
     if (page !== this.leader || !page.stay.settled || !this.locked) return;
     const ended = this.at === null && page.source.sealed && !page.list.seen()?.behind; // while it was followed: the others are still
-    const first = ended || page.list.follow ? null : timeOf(page);
+    const first = ended || page.list.follow ? null : firstTime(page);
     const [time, share] = (first !== null && markedAt(page)) || [first, 0];
     if (time === this.at && share === this.share) return;
     Object.assign(this, { at: time, share });
@@ -129,7 +129,7 @@ export class SidePage extends HTMLElement {
 }
 
 /** The time by the receiver's clock of the first line on the screen, or else of a line near it; undefined if no line has a time. */
-function timeOf({ list, source }) {
+function firstTime({ list, source }) {
   const view = list.lines.view();
   const first = list.seen()?.before ?? -1;
   const timed = view.slice(0, first + 1).findLast(({ row }) => row[5]) ?? view.find(({ row }) => row[5]);

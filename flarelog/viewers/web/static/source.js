@@ -175,7 +175,9 @@ export class Merged {
   }
 
   async merged(spec, signal) {
-    return ask("/api/merged", { ...this.wanted, ...(this.level && { level: this.level }), ...this.inside(spec) }, { signal });
+    const answer = await ask("/api/merged", { ...this.wanted, ...(this.level && { level: this.level }), ...this.inside(spec) }, { signal });
+    answer.arrivals?.forEach((time, at) => (answer.rows[at].arrived = time));
+    return answer;
   }
 
   /** *spec*; logs of which the range has no more lines that way are passed over. */
