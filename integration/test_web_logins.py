@@ -209,7 +209,7 @@ def test_a_receivers_own_page_begins_and_ends_with_it(place: Place) -> None:
     address = free_address()
     runtime: dict[str, Any] = {"XDG_RUNTIME_DIR": str(place.directory / "runtime")}
     receiver = place.serve("--web", address, **runtime)
-    receiver.program.says(f"the page is at http://{address}/; flarelog web login --listen {address} prints a login")
+    receiver.program.says(f"the page is at http://{address}/ and flarelog web login --listen {address} prints a login")
     append(place.log, lines(10))
     place.once(receiver)
 

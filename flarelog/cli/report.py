@@ -110,10 +110,12 @@ def utc(stream: StreamId, now: int) -> Stamps:
     return Stamps(UTC, now)
 
 
-async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str], zone: str | None = None) -> Report:
-    """The report of *run*; *zone*: as for ``gather``. Raises FlarelogError."""
+async def gathered(
+    found: Origin, run: str, zoned: Zoned, rules: Sequence[str], zone: str | None = None, place: Sequence[str] = ()
+) -> Report:
+    """The report of *run*; *zone*, *place*: as for ``gather``. Raises FlarelogError."""
     async with found:
-        return await gather(found, run, zoned, table=table(rules), zone=zone)
+        return await gather(found, run, zoned, table=table(rules), zone=zone, place=place)
 
 
 def written(report: Report, path: str, form: str) -> bool:
@@ -142,7 +144,7 @@ def _report(run: str, place: Place, options: ReportOptions) -> int:
     form = form_of(options.output, options.form)
     lines = Lines(LineOptions(zones=options.zones), terminal=False)
     zone = None if options.rules or options.zones else system_zone()
-    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules, zone))
+    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules, zone, place.words))
     for sentence in report.unread:
         say(f"flarelog: {sentence}; the report is of the other logs")
     whole = FAILED if report.unread else OK

@@ -138,9 +138,9 @@ async def _serve(
             def ready() -> None:
                 tell(options.listen, "")
                 if until_stdin_ends:  # serve --web's log is kept longer than a login may live
-                    say(f"web: the page is at {options.origin}/; {options.login} prints a login")
+                    say(f"web: the page is at {options.origin}/ and {options.login} prints a login")
                     return
-                say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
+                say(f"web: the page is at {options.origin}/ and this address logs one browser in, within 60 s:")
                 say(address(options, key))
 
             keeping = asyncio.create_task(keep())

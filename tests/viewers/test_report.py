@@ -33,6 +33,7 @@ from flarelog.stores.moments import Happening
 from flarelog.viewers.first_error import FirstError
 from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
 from flarelog.viewers.last import NOTHING, last_of
+from flarelog.viewers.late import Late
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report import drawing
 from flarelog.viewers.report.drawing import axis
@@ -392,6 +393,21 @@ def test_evidence_that_no_line_of_a_log_says_is_told(form: Callable[[Report], st
     made = form(report(first=First(STREAM, 5, (("step 1", False),), oom, places={STREAM: 2})))
     assert "memory ran out: OOM" in re.sub(r"\\\\", "", made)
     assert f"--from {STREAM.site}/{STREAM.log}:2" in made
+
+
+@pytest.mark.parametrize("form", [page, markdown])
+def test_the_command_that_shows_the_first_error_names_the_receiver(form: Callable[[Report], str]) -> None:
+    made = form(report(first=First(STREAM, 5, (("step 1", False),), finding(), place=("--receiver", "10.0.0.1:4721"))))
+    assert "--receiver 10.0.0.1:4721" in made.replace("\\", "")
+
+
+def test_the_time_of_a_run_that_was_sent_late_is_that_of_its_arrival() -> None:
+    one = report(complete("kyoto"), lanes=[lane("kyoto")])
+    assert not one.span().startswith("arrived")
+    began = Late(one.begin - 3_600_000, 0, 0, "sent 1 h late")
+    late = replace(one, late={"kyoto": [began]})
+    assert late.span().startswith(f"arrived {one.span()}, with lines from ")
+    assert late.late_said(began).endswith("on, sent 1 h late")
 
 
 def test_words() -> None:

@@ -73,11 +73,12 @@ class First:
     finding: Finding | None = None  # None: a line that only looks like an error
     time: int = 0  # milliseconds since 1970, by the site's clock; 0: unknown
     places: Mapping[StreamId, int] = field(default_factory=dict)  # from where on logs show it; empty: from its line on
+    place: tuple[str, ...] = ()  # the options of a command that name the receiver or the store
 
     @property
     def command(self) -> str:
         """The command that shows it in a terminal."""
-        return look_at(self.places or {self.stream: self.offset})
+        return look_at(self.places or {self.stream: self.offset}, self.place)
 
 
 @frozen
@@ -205,7 +206,12 @@ class Report:
         """The begin and the end of the run, and its duration."""
         begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (self.begin, self.end))
         until = f"{end:%H:%M:%S}" if begin.date() == end.date() else f"{end:%Y-%m-%d %H:%M:%S}"
-        return f"{begin:%Y-%m-%d %H:%M:%S} to {until} UTC, {duration(self.end - self.begin)}"
+        said = f"{begin:%Y-%m-%d %H:%M:%S} to {until} UTC, {duration(self.end - self.begin)}"
+        late = [one.since for those in self.late.values() for one in those if not one.came]
+        if not late:
+            return said
+        first = datetime.fromtimestamp(min(late) / 1000, UTC)
+        return f"arrived {said}, with lines from {first:%Y-%m-%d %H:%M:%S} on"
 
     def rounds_said(self) -> str:
         """The rounds in one sentence; empty: there are none."""

@@ -62,10 +62,17 @@ class _Ends:
 
 
 async def gather(
-    origin: Origin, run: str, zoned: Zoned, *, table: Table | None = None, zone: str | None = None
+    origin: Origin,
+    run: str,
+    zoned: Zoned,
+    *,
+    table: Table | None = None,
+    zone: str | None = None,
+    place: Sequence[str] = (),
 ) -> Report:
     """The report of *run*, from *origin*, which is open. *zone*: the zone of *zoned*: findings that the origin made in
-    it are used; None: all logs are searched. Raises NotFound, CannotConnect, NotAllowed, Unavailable.
+    it are used; None: all logs are searched. *place*: the options that name the receiver or the store. Raises NotFound,
+    CannotConnect, NotAllowed, Unavailable.
     """
     every = ordered(await origin.streams(run, unstored=True))
     infos = [info for info in every if not info.unstored]
@@ -89,7 +96,7 @@ async def gather(
     reading = Reading(origin, Selection(run), view, lambda text: None, ordered=True)
     new = searching(known_, RankChooser(RankChoice()), stamps)
     (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
-    first = await _first(reading, found, search, stamps)
+    first = await _first(reading, found, search, stamps, tuple(place))
     counted = without_copies(infos)
     rounds = await rounds_of(origin, counted, moments, stamps, reading.ahead)
     ends = await _ends(reading, counted, notes)
@@ -118,7 +125,11 @@ async def gather(
 
 
 async def _first(
-    reading: Reading, found: Sequence[Finding], search: Search, stamps: Callable[[StreamId], Stamps]
+    reading: Reading,
+    found: Sequence[Finding],
+    search: Search,
+    stamps: Callable[[StreamId], Stamps],
+    place: tuple[str, ...],
 ) -> First | None:
     first = await first_error(reading, found, search, LineSearch(reading, View(notes=False, stamps=stamps)))
     if first is None:
@@ -128,7 +139,9 @@ async def _first(
         for stream, those in first.lines.items()
         for text, wrong in _without_middle([(_shown(line), first.is_wrong(line)) for line in those])
     ]
-    return First(first.stream, first.offset, tuple(lines), first.root, (first.time or 0) // 1_000_000, first.places)
+    return First(
+        first.stream, first.offset, tuple(lines), first.root, (first.time or 0) // 1_000_000, first.places, place
+    )
 
 
 def _without_middle(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:

@@ -110,7 +110,7 @@ def app(sources: Sources, options: WebOptions, key: bytes = b"") -> Guarded:
     reads = Reads(logins, answers.lists, indexes)
     flows = Flows(logins, answers.lists, reads.windows, reads.view(), indexes.line_known)
     curves = Curves(answers.lists)
-    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists), Reports(logins), curves)
+    rows = table(logins, answers, reads, flows, Archives(logins, answers.lists), Reports(logins, sources.how), curves)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
@@ -176,7 +176,10 @@ def refused(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    said = {404: "there is no such address on this page", 405: "this address takes another method"}
+    said = {
+        404: "there is no such address on this page, which begins at /; flarelog web login prints a login",
+        405: "this address takes another method",
+    }
     return _said(request, status, said.get(status, "this request cannot be answered"))
 
 

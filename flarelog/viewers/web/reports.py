@@ -7,6 +7,7 @@ same rights.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC
 from functools import partial
 
@@ -30,8 +31,8 @@ KEPT = 10  # reports, of at most 1 MiB each
 
 
 class Reports:
-    def __init__(self, logins: Logins) -> None:
-        self._logins = logins
+    def __init__(self, logins: Logins, how: Sequence[str] = ()) -> None:
+        self._logins, self._how = logins, how
         self._made = Lately[bytes](FRESH, waits=True, kept=KEPT)
         self._turn = asyncio.Semaphore(1)
 
@@ -54,7 +55,7 @@ class Reports:
 
         try:
             async with asyncio.timeout(LONGEST), self._turn:
-                report = await gather(origin, run, stamps, zone=system_zone())
+                report = await gather(origin, run, stamps, zone=system_zone(), place=self._how)
         except TimeoutError as error:
             command = f"flarelog report {shown(run)} -o {run}.html"
             raise Refused(503, f"this report takes longer than {LONGEST:.0f} s: {command} makes it") from error

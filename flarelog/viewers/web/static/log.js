@@ -100,13 +100,14 @@ export class LogPage extends Choosing {
     this.told = h("span", { class: "told", role: "status" });
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     const [heading, close] = side ? side.heading(this) : [];
+    const whole = this.wanted.range ? `Download ${this.stream ? "the whole log" : "whole logs"}` : "Download"; // the range does not limit it
     const tools = h("div", { class: "tools", role: "toolbar", "aria-label": side ? `The log ${name}` : "This log" },
       heading, !side && this.wanted.range && chip(this.wanted.range, this.wanted.merged?.order), this.following, ...(side ? [] : [button("Search", "Search (/)", () => this.search.open()), this.level,
         button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this))]),
       (this.wrapping = button("Wrap", "Wrap all lines (w)", () => this.wraps())),
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
-      this.stream && !side && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, "Download"),
-      !this.stream && archive(this.run, this.wanted.merged),
+      this.stream && !side && h("a", { class: "button", href: `/api/raw?${query(this.stream)}`, download: true, title: "Download the log's bytes" }, whole),
+      !this.stream && archive(this.run, this.wanted.merged, {}, whole),
       close ?? button("?", "Keys (?)", help, { "aria-label": "Keys" }));
     if (!side) this.append(h("h1", { class: "unseen" }, `${name ?? "Logs"} of ${this.run}`));
     this.append(tools, ...(side ? [] : [this.search]), this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));

@@ -4,9 +4,9 @@ import { query } from "./api.js";
 import { h } from "./dom.js";
 
 /** The link to an archive of logs of *run*: of *streams*, of those at a *site*, of those of a *rank*, or of all. */
-export function archive(run, { streams = [], site, rank } = {}, properties = {}) {
+export function archive(run, { streams = [], site, rank } = {}, properties = {}, text = "Download") {
   const logs = streams.map((one) => `&${query({ log: `${one.site}/${one.log}` })}`);
-  return h("a", { class: "button", href: `/api/archive?${query({ run, site, rank })}${logs.join("")}`, download: true, title: "Download these logs as one .zip file", ...properties }, "Download");
+  return h("a", { class: "button", href: `/api/archive?${query({ run, site, rank })}${logs.join("")}`, download: true, title: "Download these logs as one .zip file", ...properties }, text);
 }
 
 /** The links that open the report of *run*, and save it. */
