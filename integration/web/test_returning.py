@@ -51,3 +51,12 @@ def test_last_lines_lead_to_their_logs_and_a_small_e_to_the_first_error(tab: Tab
     page.keyboard.press("e")
     expect(page).to_have_url(re.compile("/run/run-1/berlin/train.log#bytes="))
     tab.is_clean()
+
+
+def test_the_last_line_of_the_first_error_is_on_a_low_screen(tab: Tab) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": 300, "height": 420})
+    tab.show("/run/run-1/berlin/train.log")
+    page.keyboard.press("Shift+E")
+    expect(page.locator(".row.marked", has_text="OSError: [Errno 28]")).to_be_in_viewport(ratio=1)
+    tab.is_clean()

@@ -55,7 +55,7 @@ def test_the_axis_names_its_zone_and_a_lane_the_times_of_late_lines(tab: Tab) ->
 def test_the_times_of_late_lines_hide_no_mark_of_their_lane(tab: Tab) -> None:
     tab.context.add_init_script(DRAWN)
     marks = [[NOW, "begun", "began", "a.log", 0], [NOW + 9_000, "gap", "5 bytes lost: gone", "a.log", 0]]
-    lane = {"site": "berlin", "density": [0] * 60, "states": [], "marks": marks, "health": None}
+    lane: dict[str, object] = {"site": "berlin", "density": [0] * 60, "states": [], "marks": marks, "health": None}
     lane["late"] = [[NOW - 3_600_000, NOW - 1_800_000, 0, "sent 1 h late, 50 min later than other sites", 3_000_000]]
     lanes = [lane, {"site": "kyoto", "density": [9] * 60, "states": [], "marks": [], "health": None}]
     record = {"from": NOW, "to": NOW + 60_000, "lanes": lanes, "rounds": []}

@@ -408,6 +408,8 @@ def test_the_time_of_a_run_that_was_sent_late_is_that_of_its_arrival() -> None:
     late = replace(one, late={"kyoto": [began]})
     assert late.span().startswith(f"arrived {one.span()}, with lines from ")
     assert late.late_said(began).endswith("on, sent 1 h late")
+    assert '<small class="dim">lines of' in page(late)
+    assert 'class="late"' not in page(late)  # over the bars
 
 
 def test_words() -> None:

@@ -57,11 +57,11 @@ def form(sign: str, x: int = 0, middle: int = LANE // 2) -> Safe:
 
 class Insides:
     """Draws the contents of the lanes of *report*. A file that is too large is made again with fewer lanes: parts that
-    stay the same are drawn once.
+    stay the same are drawn once. *late*: with the times of lines that were sent late, over what they hide.
     """
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    def __init__(self, report: Report, *, late: bool = True) -> None:
+        self._report, self._late = report, late
         self._drawn: dict[tuple[str, bool], tuple[Safe, Safe]] = {}  # by site, and whether with signs
 
     def of(self, lane: Lane, highest: int, buckets: int) -> Safe:
@@ -72,7 +72,12 @@ class Insides:
         if key not in self._drawn:
             self._drawn[key] = (
                 joined(_stretch(one, report) for one in lane.stretches),
-                joined((*(_sign(one, report) for one in _in_front(lane.signs)), *_late(lane, report))),
+                joined(
+                    (
+                        *(_sign(one, report) for one in _in_front(lane.signs)),
+                        *(_late(lane, report) if self._late else ()),
+                    )
+                ),
             )
         behind, before = self._drawn[key]
         rounds = tag("use", href="#rd") if report.rounds else ""

@@ -114,7 +114,7 @@ def bound(report: Report) -> int:
 
 
 def page(report: Report) -> str:
-    insides = drawing.Insides(report)
+    insides = drawing.Insides(report, late=False)
     return fitting(lambda room: _page(report, room, insides), bound(report))
 
 
@@ -238,6 +238,8 @@ def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Saf
             rows.append(tag("a", lane.site, href=f"#s-{anchor(lane.site)}", title=lane.site))
             inside = insides.of(lane, highest, room.buckets)
             rows.append(tag("svg", tag("title", said), inside, class_="lane", role="img"))
+            for late in report.late.get(lane.site, ()):  # below the lane: within it, it would hide bars and signs
+                rows += [tag("span"), tag("small", report.late_said(late), class_="dim")]
         rows += _axis("UTC", drawing.axis(report, 8), again=begin + BLOCK < len(lanes))
         yield tag("div", *rows, class_="lanes")
     yield _key(report, lanes)

@@ -265,7 +265,8 @@ export class LogList extends HTMLElement {
   fits() {
     if (this.aim && this.aim === this.current && this.opened >= 0) {
       const top = this.top(this.opened);
-      const below = this.top(this.opened + 1) - this.scrollTop - this.clientHeight;
+      const last = this.marked ? this.lines.find(this.marked[2] - 1, this.marked[0]) : 0; // more lines may be marked, as of a traceback
+      const below = this.top(Math.max(this.opened, last) + 1) - this.scrollTop - this.clientHeight;
       if (below > 0) {
         this.scroll(Math.min(top, this.scrollTop + below));
         this.draw();
