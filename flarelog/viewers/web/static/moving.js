@@ -163,7 +163,7 @@ export class Moving extends HTMLElement {
     if (beyond) say(this.told, `The log ends before ${asked}.`);
     else if (where.time !== undefined && lines.view().slice(found < 0 ? lines.view().length : found).every(({ row }) => row[4] & NOTE)) {
       say(this.told, `No line${source.level ? " of this level" : ""} ${this.arriving ? "arrived at" : "is of"} ${moment(where.time)} ${zone(where.time)} or later.`);
-    } else if (where.time !== undefined && this.arriving) say(this.told, `The first line that arrived at ${moment(where.time)} ${zone(where.time)} or later is on the screen.`);
+    } else if (aims && where.time !== undefined && this.arriving) say(this.told, `The first line that arrived at ${moment(where.time)} ${zone(where.time)} or later is on the screen.`);
     this.stay.guess = where.line !== undefined && answer.about ? { where, first: list.seen()?.first.row[1] } : null;
     if (aims && aim && this.stream && where.share === undefined && !beyond && !this.stay.guess) this.choose(aim);
     this.count();
