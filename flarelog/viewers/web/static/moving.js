@@ -3,7 +3,7 @@
  * and at the end a stream brings new ones. "Follow" keeps the end on the screen.
  */
 
-import { Refused, path, waited } from "./api.js";
+import { EITHER, Refused, path, waited } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { hue } from "./paint.js";
@@ -15,6 +15,7 @@ const COUNTED = 300; // ms between two requests for a line number, until the lin
 const RETRIES = { 0: 1000, 503: 1000, 404: 5000 }; // ms before a retry, by status: no answer, or no such log
 const TAG = [28, 12]; // characters of a log's name before its rows: on a wide screen, and on a phone
 const LOOK = 1500; // ms between two requests for the log's length, while no stream tells it
+const SLOW = 4000; // ms after which the page says who has not answered
 const REMOVED = 20_000; // ms between two looks whether a log that has ended is still there
 const HELD = 1000; // ms that keys wait for a line to be counted; then they act at its estimated place
 const UNTROUBLED = 250; // ms without a trouble before its line goes: a list that grows for a moment would scroll, and stop following
@@ -87,19 +88,22 @@ export class Moving extends HTMLElement {
     }
   }
 
-  /** The result of *answer*; says after a second that the page waits for *what*. */
+  /** The result of *answer*; says after a second that the page waits for *what*, and later for whom, unless it asks for that in many steps. */
   async waits(answer, what) {
     const sentence = `Waiting for ${what} \u2026`;
+    const late = `${sentence} ${EITHER} has not answered yet`;
     let before = "";
-    const late = () => {
+    const tell = () => {
       if (this.source.level) return; // the footer says how many bytes are left
       before = this.told.textContent;
       say(this.told, sentence);
     };
+    const slow = setTimeout(() => what.endsWith("lines") && this.told.textContent === sentence && say(this.told, late), SLOW);
     try {
-      return await waited(answer, late);
+      return await waited(answer, tell);
     } finally {
-      if (this.told.textContent === sentence) say(this.told, before);
+      clearTimeout(slow);
+      if ([sentence, late].includes(this.told.textContent)) say(this.told, before);
     }
   }
 
