@@ -250,7 +250,6 @@ class Containers:
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
                 self._rows[directory] = Row(container, tail, settled=before is not None)
-                self._tails[name] = tail
             if directory in self._rows:
                 yield directory
 
@@ -403,6 +402,7 @@ class Containers:
         file.lacks = (*lacks(file.fd, file.identity), *([self._rules.note] if self._rules else []))
         copied = entry.place.packed and row.has(copy_of(file.fd))
         row.take(file, entry.place.turn, entry.place.packed)
+        self._tails[row.tail.log] = row.tail  # a directory without a file is no log yet
         if copied:
             row.close_file(row.held.pop())
         self._place(row, file, entry.name, entry.place)

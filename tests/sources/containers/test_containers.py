@@ -204,6 +204,19 @@ def test_a_drain_reads_all_that_waits(tmp_path: Path) -> None:
     assert [receiver.data(pod) == pod.written for pod in pods] == [True] * 6
 
 
+def test_a_directory_without_a_file_is_no_log_and_holds_up_no_drain(tmp_path: Path) -> None:
+    empty, pod, receiver = Pod(tmp_path, name="empty"), Pod(tmp_path), Receiver()
+    pod.write(lines(0, 1))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        assert set(finder.logs) == {pod.log}
+        empty.directory.rmdir()
+        receiver.take(finder, 100.0)
+        finder.drain(200.0)
+        receiver.take(finder, 200.0)
+        assert all(tail.drained(200.0) for tail in finder.logs.values())
+
+
 def test_the_writer_is_named_by_attributes(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path), Receiver()
     pod.write(b"one\n")
