@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -41,8 +40,6 @@ _KNOWN = frozenset(
     )
 )
 _OTHERS = frozenset(("time", "ts", "timestamp", "created", "elapsed", "eta", "version", "msecs", "relativecreated"))
-_STEPS = frozenset(("step", "global_step", "iter", "iteration"))
-_BESIDE = 400  # bytes from a step to the values of its line
 _FIRST = ("loss", "accuracy", "acc")  # names that are shown before others
 _VALUE = late(
     rb"(?<![\w./-])([A-Za-z_][\w./-]{0,39}+)"
@@ -59,8 +56,7 @@ _PARTS = re.compile(r"[\W_]+")
 
 class Curve(NamedTuple):
     """*values*: those in the parts of a log from the first one with a value to the last, None where a part has none.
-    *least* and *most* of the numbers; *total*: how many values there are, *odd* of those that are no numbers. *places*:
-    the offset of each value, and the step that its line names before it, or -1.
+    *least* and *most* of the numbers; *total*: how many values there are, *odd* of those that are no numbers.
     """
 
     values: tuple[float | None, ...]
@@ -69,7 +65,6 @@ class Curve(NamedTuple):
     last: float
     total: int
     odd: int = 0
-    places: tuple[tuple[int, int], ...] = ()
 
 
 class Values:
@@ -79,10 +74,9 @@ class Values:
         self.least, self.most, self.last = math.inf, -math.inf, math.nan
         self.total = self.odd = 0
         self._width, self._buckets = 1, list[float | None]([None]) * BUCKETS
-        self._offsets, self._steps = array("q", bytes(8 * BUCKETS)), array("q", bytes(8 * BUCKETS))
 
-    def add(self, offset: int, value: float, step: int = -1) -> None:
-        """Take in *value*, of *step*, which stands behind those before."""
+    def add(self, offset: int, value: float) -> None:
+        """Take in *value*, which stands behind those before."""
         self.total, self.last = self.total + 1, value
         if math.isfinite(value):
             self.least, self.most = min(self.least, value), max(self.most, value)
@@ -93,19 +87,19 @@ class Values:
             halved, self._buckets = self._buckets, list[float | None]([None]) * BUCKETS
             for key, one in enumerate(halved):
                 if one is not None:
-                    self._put(key // 2, one, self._offsets[key], self._steps[key])
-        self._put(offset // self._width, value, offset, step)
+                    self._put(key // 2, one)
+        self._put(offset // self._width, value)
 
-    def _put(self, key: int, value: float, offset: int, step: int) -> None:
+    def _put(self, key: int, value: float) -> None:
         if math.isfinite(self._buckets[key] or 0.0):  # what is no number stays: people look for it
-            self._buckets[key], self._offsets[key], self._steps[key] = value, offset, step
+            self._buckets[key] = value
 
     @property
     def curve(self) -> Curve:
         used = [key for key, one in enumerate(self._buckets) if one is not None]
-        some = slice(used[0], used[-1] + 1)
-        places = tuple(zip(self._offsets[some], self._steps[some], strict=True))
-        return Curve(tuple(self._buckets[some]), self.least, self.most, self.last, self.total, self.odd, places)
+        return Curve(
+            tuple(self._buckets[used[0] : used[-1] + 1]), self.least, self.most, self.last, self.total, self.odd
+        )
 
 
 class Metrics:
@@ -118,20 +112,15 @@ class Metrics:
         """Take in whole lines, which begin at *begin*."""
         if b"\x1b" in data:
             data = _COLOUR.sub(b"", data)  # the places are those of the rest, which are near enough
-        step, at = -1, 0
         for found in _VALUE.finditer(data):
             name, known = _named(found[1])
-            if name in _STEPS and found[3].isdigit() and len(found[3]) < 19:
-                step, at = int(found[3]), found.start()
-                continue
             if not known and (not name or found[3].isdigit() or found[2].isspace()):
                 continue
             if known and (which := _WHICH.search(data, max(0, found.start() - 12), found.start())) is not None:
                 name = f"{which[0].decode().lower()}{name}"
             values = self._values.get(name) or self._begun(name, known=known)
             if values is not None:
-                is_beside = found.start() - at <= _BESIDE and data.find(b"\n", at, found.start()) < 0
-                values.add(begin + found.start(), float(found[3]), step if is_beside else -1)
+                values.add(begin + found.start(), float(found[3]))
 
     def _begun(self, name: str, *, known: bool) -> Values | None:
         """The place for the values of *name*; None where there is no room. A known name takes the room of another."""

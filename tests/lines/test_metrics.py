@@ -78,23 +78,6 @@ def test_a_curve_that_begins_far_in_its_log_begins_with_its_first_value() -> Non
     assert len(values) <= BUCKETS
 
 
-def test_a_value_has_its_place_and_the_step_that_its_line_names_before_it() -> None:
-    metrics = Metrics()
-    lines = b"step 7 loss=0.5\nloss=0.4\n" + b'{"step": 9, "loss": 0.3}\n' + b"step=%d loss=0.2\n" % 10**19
-    metrics.feed(1000, lines)
-    found = metrics.curves["loss"].places
-    assert [(at - 1000, step) for at, step in found if at] == [(16, -1), (38, 9), (76, -1)]
-    metrics.feed(2000, b"step 7 loss=0.5\n")
-    assert metrics.curves["loss"].places[-1] == (2007, 7)
-    kept = Values()
-    for step in range(10_000):
-        kept.add(100 * step, 1.0, step)
-    curve = kept.curve
-    assert len(curve.places) == len(curve.values)
-    assert all(at == 100 * step for at, step in curve.places)
-    assert curve.places[-1] == (999_900, 9999)
-
-
 def test_the_names_are_few_and_known_ones_have_room() -> None:
     metrics = Metrics()
     metrics.feed(0, b"".join(b"name%d=0.5\n" % n for n in range(1000)) * 3)

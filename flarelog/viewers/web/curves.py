@@ -66,13 +66,10 @@ class Curves:
         await self._looks.close()
 
     async def curves(self, request: Request) -> Response:
-        """The curves of the wanted metric, or of the first one; of named logs with their values. Raises NotFound,
-        NotAllowed, CannotConnect.
-        """
+        """The curves of the wanted metric, or of the first one. Raises NotFound, NotAllowed, CannotConnect."""
         rights, query = request.state.session.of, request.query_params
         run = run_name(query.get("run", ""))
-        infos, logs = (await self._lists.of(rights, run)).infos, frozenset(query.getlist("log")[:SHOWN])
-        infos = fairly([one for one in infos if not logs or f"{one.stream.site}/{one.stream.log}" in logs])[:LOGS]
+        infos = fairly((await self._lists.of(rights, run)).infos)[:LOGS]
         now = time.monotonic()
         reads = [(self._read_of(rights, info), info) for info in infos]
         reads = [(read, info) for read, info in reads if read.position < info.committed and read.due <= now]
@@ -86,7 +83,7 @@ class Curves:
         sampled = {stream for stream, read in now_read.items() if read.sampled}
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        return answer(curves_record(found, query.get("metric", ""), sampled, whole=bool(logs)) | {"reading": reading})
+        return answer(curves_record(found, query.get("metric", ""), sampled) | {"reading": reading})
 
     def _read_of(self, rights: Rights, info: StreamInfo) -> _Read:
         return self._kept.setdefault((rights.key, info.identity), _Read())
@@ -138,15 +135,11 @@ def _last_end(data: bytes) -> int:
 
 
 def curves_record(
-    found: Mapping[StreamId, Mapping[str, Curve]],
-    wanted: str,
-    sampled: Container[StreamId] = (),
-    *,
-    whole: bool = False,
+    found: Mapping[StreamId, Mapping[str, Curve]], wanted: str, sampled: Container[StreamId] = ()
 ) -> dict[str, Any]:
     """The names of all metrics in *found*, and the curves of the *wanted* one, or of the first; the words of *sampled*
     logs' say so. All curves have one scale: their points are steps from 0, the least value of all, to HEIGHT, the
-    greatest one. *whole*: with the values, the offsets and the steps of all points.
+    greatest one.
     """
     names = sorted(Counter(name for curves in found.values() for name in curves), key=by_rank)[:NAMES]
     metric = wanted if wanted in names else names[0] if names else ""
@@ -164,16 +157,10 @@ def curves_record(
                 "points": points(one.values, least, most),
                 "words": words(one) + "; from samples of a large log" * (stream in sampled),
             }
-            | ({"values": values(one), "places": one.places} if whole else {})
             for stream, one in shown
         ],
         "left": len(chosen) - len(shown),
     }
-
-
-def values(one: Curve) -> list[float | str | None]:
-    """The values of *one*, as text where they are no numbers."""
-    return [each if each is None else float(f"{each:.6g}") if math.isfinite(each) else str(each) for each in one.values]
 
 
 def points(values: Sequence[float | None], least: float, most: float) -> list[int | None]:

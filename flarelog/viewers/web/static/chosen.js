@@ -10,8 +10,7 @@ const BESIDE = 4; // logs side by side at most
 const MERGED = 64; // logs in a merge at most
 
 export class Chosen {
-  /** @param {(streams: object[]) => void} curves shows the curves of logs */
-  constructor(run, curves) {
+  constructor(run) {
     this.run = run;
     this.streams = new Map();
     this.boxes = new Set();
@@ -19,7 +18,7 @@ export class Chosen {
     this.side = h("a", { class: "button main" }, "Side by side");
     this.merged = h("a", { class: "button main" }, "Merged");
     this.download = h("span");
-    this.bar = h("div", { class: "chosen", role: "region", "aria-label": "Chosen logs", hidden: true }, this.said, this.side, this.merged, h("button", { type: "button", on: { click: () => curves([...this.streams.values()]) } }, "Curves"), this.download,
+    this.bar = h("div", { class: "chosen", role: "region", "aria-label": "Chosen logs", hidden: true }, this.said, this.side, this.merged, this.download,
       h("button", { type: "button", class: "quiet", "aria-label": "Choose none", on: { click: () => this.turn([...this.streams.values()], false) } }, "\u2715"));
     const named = setting("chosen").split(" ").filter(Boolean).map((id) => ({ site: id.slice(0, id.indexOf("/")), log: id.slice(id.indexOf("/") + 1) }));
     if (named.length) this.turn(named, true);

@@ -1,7 +1,6 @@
 /** A small curve for each site and log, of a metric that the visitor chooses: all ranks of a site in one picture. */
 
 import { ask, query } from "./api.js";
-import { chart } from "./chart.js";
 import { differs, h, s } from "./dom.js";
 import { again } from "./runs.js";
 import { set, setting } from "./settings.js";
@@ -42,7 +41,6 @@ export class Curves {
     const shown = wanted === NONE ? NONE : metric || NONE;
     this.logs = new Map(curves.filter(() => shown !== NONE).map((one) => [`${one.site}/${one.log}`, { ...one, metric }]));
     if (differs(this.select, `${shown}\n${metrics.join("\n")}`)) this.name(metrics, shown);
-    this.metric = shown === NONE ? "" : metric;
     this.select.title = `The metric whose curve each site shows${left ? `; ${left} more logs have it` : ""}`;
     this.draw();
     clearTimeout(this.sooner);
@@ -56,8 +54,7 @@ export class Curves {
     if (cell.curve?.parentNode === cell && cell.curve.told === told) return;
     cell.curve?.remove();
     if (!found.length) return;
-    const picture = s("svg", { viewBox: "-1 -1 66 22", preserveAspectRatio: "none", role: "img", "aria-label": told }, s("title", {}, told), ...found.flatMap(drawn));
-    cell.curve = h("button", { type: "button", class: "curve", on: { click: () => chart(this.run, found[0].metric, found) } }, picture);
+    cell.curve = s("svg", { class: "curve", viewBox: "-1 -1 66 22", preserveAspectRatio: "none", role: "img", "aria-label": told }, s("title", {}, told), ...found.flatMap(drawn));
     cell.curve.told = told;
     cell.prepend(cell.curve);
   }

@@ -5,7 +5,6 @@
 
 import { fragment, parsed } from "./address.js";
 import { answered, ask, path, query, read, waited } from "./api.js";
-import { chart } from "./chart.js";
 import { Chosen } from "./chosen.js";
 import { Curves } from "./curves.js";
 import { arrange, differs, frame, h, icon, kind, say } from "./dom.js";
@@ -60,7 +59,7 @@ export class RunPage extends HTMLElement {
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     this.sum = h("p", { class: "sum", role: "status" });
     this.missing = h("ul", { class: "missing", "aria-label": "What is not stored", hidden: true });
-    this.chosen = new Chosen(this.run, (streams) => chart(this.run, this.curves.metric || "loss", streams.slice(0, 64)));
+    this.chosen = new Chosen(this.run);
     this.marks = left.marks;
     this.first = this.room("first", "First error", h("div"), (this.jump = h("a", { class: "button main", hidden: true }, "Show it (e)")));
     this.findings = this.room("findings", "Findings", h("ul"));
