@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from integration.harness.places import PATIENCE, Place, append, new_place
 from integration.web.browsing import Web, comes_true, filled, held, tab_of
@@ -152,42 +152,6 @@ def test_logs_that_an_address_names_and_the_run_does_not_have_are_not_chosen(bro
             page = tab.open(f"/run/run-1#chosen={quote(named)}")
             expect(page.locator(".sites .body .line")).to_have_count(3)
             expect(chosen).to_contain_text(expected) if expected else expect(chosen).to_be_hidden()
-        tab.is_clean()
-
-
-def test_logs_of_clocks_that_differ_stand_side_by_side_at_one_time_by_the_receivers(
-    browser: Browser, timed_logs: Web
-) -> None:
-    ahead, sentence = 600_000, "the clock of kyoto is 600.0 s ahead of the receiver's"
-
-    def asked(route: Route) -> None:
-        """Answers as a receiver does that has measured the clock of kyoto."""
-        wanted = dict(route.request.post_data_json or {})
-        if wanted["stream"]["site"] != "kyoto":
-            return route.continue_()
-        if "time" in wanted:
-            assert wanted["shared"]
-            wanted["time"] += ahead
-        answer = route.fetch(post_data=wanted)
-        return route.fulfill(response=answer, json=answer.json() | {"ahead": ahead, "clocks": [sentence]})
-
-    with tab_of(browser, timed_logs) as tab:
-        tab.page.route("**/api/window", asked)
-        at = int(1000 * BEGIN.timestamp()) + 1_200_000
-        page = tab.show(f"/run/run-1?side=berlin/rank-0.log&side=kyoto/app.log&time={at}")
-        expect(page.get_by_text(f"{sentence}.")).to_be_visible()
-        deadline = time.monotonic() + PATIENCE
-        while abs(top(page, 1) - top(page, 0) - 600) > 4 or not 1796 <= top(page, 1) <= 1804:
-            assert time.monotonic() < deadline, (top(page, 0), top(page, 1))
-            page.wait_for_timeout(20)
-        page.locator("log-list").nth(1).click(position={"x": 300, "y": 5})
-        page.keyboard.press(":")
-        page.get_by_role("textbox", name="Place").fill("08:35:00")
-        page.keyboard.press("Enter")
-        expect(page.locator("log-list .row.marked")).to_have_text(  # kyoto's lines are 4 s apart
-            [re.compile("08:25:00.000000 INFO r0 1500$"), re.compile("08:35:00.000000 INFO k 525$")]
-        )
-        page.unroute_all(behavior="ignoreErrors")
         tab.is_clean()
 
 
