@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
 
 import click
 
@@ -25,7 +24,6 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import KIND
 from flarelog.sources.kubelet.mirror import Mirror
 
-T = TypeVar("T")
 KINDS = (*LAYOUTS, "kubelet")
 ROOTS = {"cri": "/var/log/pods", "docker": "/var/lib/docker/containers"}
 _OF_FILES = ("start_at", "ignore_older")

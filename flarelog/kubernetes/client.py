@@ -57,7 +57,7 @@ class Api:
         self._httpx, self._ssl, self._where = httpx2, ssl, where
         self._client: Any = None
         self._transport, self._name = transport, name
-        self._seen: tuple[object, object] = (None, None)  # of the files of token and CA
+        self._seen = (0, 0)  # inode and mtime in ns of the CA's file that the client was made with
         self._old: set[Any] = set()
 
     async def objects(self, path: str, fields: str = "") -> AsyncIterator[Change]:
@@ -93,34 +93,21 @@ class Api:
             said = str(answer.headers.get("Content-Range", "")).rpartition("/")[2]
             if answer.status_code == 416:
                 return b"", int(said) if said.isdigit() else 0
-            data = bytearray()
-            async for piece in answer.aiter_raw():
-                data += piece
-                if len(data) > MOST:
-                    raise Answered(f"an answer to {path} is larger than {MOST >> 20} MiB", 200)
+            data = await _body(answer, f"an answer to {path}")
             whole = answer.status_code == 200  # an empty file, or a server that knows no ranges
             size = len(data) if whole else int(said) if said.isdigit() else begin + len(data)
-            return bytes(data[begin : begin + length] if whole else data), size
+            return data[begin : begin + length] if whole else data, size
 
     async def text(self, path: str) -> str | None:
         """The text at *path*; None if there is none. Raises as ``objects``."""
         async with self._answer(path, {}, {}, bad=(404,)) as answer:
-            data = bytearray()
-            async for piece in answer.aiter_raw():
-                data += piece
-                if len(data) > MOST:
-                    raise Answered(f"an answer to {path} is larger than {MOST >> 20} MiB", 200)
-            return None if answer.status_code == 404 else bytes(data).decode("utf-8", "surrogateescape")
+            data = await _body(answer, f"an answer to {path}")
+            return None if answer.status_code == 404 else data.decode("utf-8", "surrogateescape")
 
     async def _page(self, path: str, fields: str, token: str) -> Mapping[str, Any]:
         params = {"limit": str(PAGE), "fieldSelector": fields, "continue": token}
         async with self._answer(path, params) as answer:
-            data = bytearray()
-            async for piece in answer.aiter_raw():
-                data += piece
-                if len(data) > MOST:
-                    raise Answered(f"an answer of the Kubernetes API is larger than {MOST >> 20} MiB", 200)
-            return _parsed(bytes(data))
+            return _parsed(await _body(answer, "an answer of the Kubernetes API"))
 
     async def _changes(self, path: str, fields: str, version: str) -> AsyncIterator[tuple[Change | None, str]]:
         """The changes after *version*, with the version after each; ends when the list must be read again."""
@@ -210,6 +197,16 @@ class Api:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+
+async def _body(answer: Any, what: str) -> bytes:
+    """The bytes of *answer*, which a message calls *what*. Raises Answered for more than MOST."""
+    data = bytearray()
+    async for piece in answer.aiter_raw():
+        data += piece
+        if len(data) > MOST:
+            raise Answered(f"{what} is larger than {MOST >> 20} MiB", 200)
+    return bytes(data)
 
 
 def _refusal(path: str, who: str, status: int, body: bytes) -> FlarelogError:

@@ -19,11 +19,6 @@ from flarelog.values import frozen
 
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name", "ray.io/cluster")
 JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
-INDEX_LABELS = (
-    "training.kubeflow.org/replica-index",
-    "jobset.sigs.k8s.io/job-global-index",
-    "batch.kubernetes.io/job-completion-index",
-)
 _KEPT = 200  # characters of a value
 _KILLED = 137  # the exit code of a container whose main process was killed by SIGKILL
 _ID_SHOWN = 32  # characters of a container's id
@@ -58,7 +53,6 @@ class Pod:
     name: str
     node: str
     labels: Mapping[str, str]
-    owner: str  # the name of its controller; empty: none
     reason: str  # why the pod as a whole was ended, such as Evicted; empty: it was not
     containers: Mapping[str, tuple[str, str]]  # by name: (id, image)
     ends: Mapping[tuple[str, int], Ended] = field(default_factory=dict)  # by name and attempt, as far as is known
@@ -93,14 +87,6 @@ class Pod:
             return self.labels.get(JOBSET_LABEL, "")
         return next(filter(None, (self.labels.get(key, "") for key in JOB_LABELS)), "")
 
-    @property
-    def index(self) -> int | None:
-        """The pod's place among those of its job; None where no label tells. It is no rank: only the processes of a
-        job know theirs, after they have met.
-        """
-        said = next(filter(None, (self.labels.get(key, "") for key in INDEX_LABELS)), "")
-        return int(said) if said.isdigit() and len(said) < 8 else None
-
 
 def escaped(value: str) -> str:
     """*value* for an attribute: the two signs that structure attributes are escaped."""
@@ -113,7 +99,6 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
     uid = str(metadata.get("uid") or "")
     if not uid:
         return None
-    owners = [_map(one) for one in metadata.get("ownerReferences") or []]
     statuses = [
         _map(one)
         for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
@@ -126,7 +111,6 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         str(metadata.get("name") or ""),
         str(spec.get("nodeName") or ""),
         {str(key): str(value) for key, value in _map(metadata.get("labels")).items()},
-        next((str(one.get("name") or "") for one in owners if one.get("controller")), ""),
         str(status.get("reason") or ""),
         {str(one.get("name")): (str(one.get("containerID") or ""), str(one.get("image") or "")) for one in statuses},
         dict(end for one in statuses for end in _ends(one)),

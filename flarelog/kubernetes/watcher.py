@@ -29,7 +29,6 @@ class Pods:
         self._gone: dict[str, float] = {}  # by UID: when the pod was deleted
         self._draining = asyncio.Event()
         self.version = 0  # changes with each fact
-        self.complete = False  # whether the whole list was read once
 
     def of(self, uid: str) -> Pod | None:
         """The pod with *uid*; None: not known yet."""
@@ -68,7 +67,6 @@ class Pods:
                         failures = 0
                     if change is COMPLETE:
                         self._gone |= dict.fromkeys(listed - self._gone.keys(), time.monotonic())
-                        self.complete = True
                         continue
                     self._note(change.kind, pod_of(change.object), listed)
             except FlarelogError as error:

@@ -20,6 +20,7 @@ from io import BytesIO
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from flarelog.errors import InvalidOption
 from flarelog.lines.doubts import Doubts
 from flarelog.lines.line import Line, Note
 from flarelog.lines.times import LOOKED, SECOND, SHORTEST, ends, read
@@ -44,6 +45,12 @@ _POSIX = re.compile(rf"{_ABBREVIATION}[+-]?{_HOURS}(?:{_ABBREVIATION}(?:[+-]?{_H
 
 
 @lru_cache(maxsize=256)
+def check_zone(text: str) -> None:
+    """Raise InvalidOption if *text*, an option's value, names no zone of this machine; empty is none given."""
+    if text and zone_of(text) is None:
+        raise InvalidOption(f"zone {text!r} is unknown on this machine: give one as Europe/Berlin or +02:00")
+
+
 def zone_of(text: str) -> tzinfo | None:
     """The zone called *text*; None if this machine knows no such zone."""
     if found := _OFFSET.fullmatch(text):

@@ -7,6 +7,7 @@ invalid policy permits nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import field
 
 from flarelog.contents import text_of
@@ -24,6 +25,14 @@ of a process's environment has a say in its sending.
 
 MAX_FILE = 1 << 20  # bytes
 _KEYS = ("allow_log_streaming", "include", "exclude", "redact", "redact_patterns")
+
+
+def rules_of(names: Iterable[str], sites: Iterable[Consent]) -> Rules:
+    """The rules of masking that *names* ask for, and those of the policies of *sites*: the union of all requests."""
+    rules = Rules(tuple(names))
+    for site in sites:
+        rules |= site.rules
+    return rules
 
 
 @frozen

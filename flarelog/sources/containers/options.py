@@ -9,9 +9,9 @@ from typing import Protocol
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.kubernetes.pods import Pod
-from flarelog.lines.zones import zone_of
+from flarelog.lines.zones import check_zone
 from flarelog.names import run_of
-from flarelog.sources.consent import Consent
+from flarelog.sources.consent import Consent, rules_of
 from flarelog.sources.containers.layouts import LAYOUTS, Container, Layout
 from flarelog.sources.files.runs import RunPattern
 from flarelog.sources.redaction.mask import Rules
@@ -53,8 +53,7 @@ class ContainerOptions:
         Rules(self.redact)
         if self.layout not in LAYOUTS:
             raise InvalidOption(f"layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}")
-        if self.zone and zone_of(self.zone) is None:
-            raise InvalidOption(f"zone {self.zone!r} is unknown on this machine: give one as Europe/Berlin or +02:00")
+        check_zone(self.zone)
         if self.run_from and not self._asks_labels:
             RunPattern(self.run_from)
         if self._asks_labels and self.pods is None:
@@ -101,7 +100,4 @@ class ContainerOptions:
 
     def rules(self) -> Rules:
         """The rules of masking: the union of all requests."""
-        rules = Rules(self.redact)
-        for site in self.sites:
-            rules |= site.rules
-        return rules
+        return rules_of(self.redact, self.sites)

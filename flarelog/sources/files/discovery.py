@@ -32,7 +32,7 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import in_order
 from flarelog.sources.files.stored import Stored
 from flarelog.sources.files.strangers import Strangers
-from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.tail import Tail, look_at_all
 from flarelog.sources.files.walk import Look, Troubles, Walk, directory_of
 from flarelog.sources.files.watch import Change, Watch, What
 from flarelog.sources.redaction.file import RedactedFile
@@ -112,14 +112,7 @@ class Discovery:
         touched = self._look_everywhere(now)
         self._ask_for_writers(now)
         self.descriptors.make_room(now)
-        for tail in self.tails.values():
-            try:
-                grown = tail.look(now)
-            except Exception as error:  # the error ends that log alone
-                tail.failed, grown = error, True
-            if grown:
-                touched.add(tail.log)
-        return touched
+        return touched | look_at_all(self.tails.values(), now)
 
     def _ask_for_writers(self, now: float) -> None:
         """Find out whether any process still writes to those rotated files that were not seen closed."""

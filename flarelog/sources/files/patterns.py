@@ -9,9 +9,9 @@ from typing import Literal, Protocol
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
-from flarelog.lines.zones import zone_of
+from flarelog.lines.zones import check_zone
 from flarelog.options import option
-from flarelog.sources.consent import Consent
+from flarelog.sources.consent import Consent, rules_of
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
 from flarelog.sources.spool import Stored, log_of
@@ -96,8 +96,7 @@ class SourceOptions:
     def __post_init__(self) -> None:
         check((*self.include, *self.exclude))
         Rules(self.redact)
-        if self.zone and zone_of(self.zone) is None:
-            raise InvalidOption(f"zone {self.zone!r} is unknown on this machine: give one as Europe/Berlin or +02:00")
+        check_zone(self.zone)
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at must be 'beginning' or 'end', not {self.start_at!r}")
         if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
@@ -133,10 +132,7 @@ class SourceOptions:
 
     def rules(self) -> Rules:
         """The rules of masking: the union of all requests."""
-        rules = Rules(self.redact)
-        for site in self.sites:
-            rules |= site.rules
-        return rules
+        return rules_of(self.redact, self.sites)
 
     def continues(self, path: str, log: str, met: bool, was: str = "") -> bool:
         """Whether the file at *path* may be sent as *log*, which the receiver says it was. The receiver may say so of

@@ -662,6 +662,19 @@ class Tail:
         )
 
 
+def look_at_all(tails: Iterable[Tail], now: float) -> set[str]:
+    """The names of those of *tails* that may have something to send; an error ends that log alone."""
+    touched = set[str]()
+    for tail in tails:
+        try:
+            grown = tail.look(now)
+        except Exception as error:
+            tail.failed, grown = error, True
+        if grown:
+            touched.add(tail.log)
+    return touched
+
+
 def _count_cut(file: SourceFile, held: int, *, another: bool, changes: bool) -> None:
     """Count the bytes cut off *file*, without the first *held* ones, which were stored or are reported otherwise.
 
