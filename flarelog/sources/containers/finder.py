@@ -7,7 +7,6 @@ receiver's record. No link is followed: a pod that may write here could let it l
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import os
 import time
@@ -25,13 +24,11 @@ from flarelog.sources.files.descriptors import descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, lacks, sight
 from flarelog.sources.files.openers import written
-from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.tail import Tail, look_at_all
 from flarelog.sources.files.walk import NO_DESCRIPTOR, Troubles, listed
 from flarelog.sources.files.watch import Change, Watch, What, best_watch
 from flarelog.sources.redaction.file import RedactedFile
 from flarelog.text import legible, several
-
-log = logging.getLogger(__name__)
 
 ROOT_POLL = 0.25  # seconds, while there is no root
 PACKED_POLL = 0.1  # seconds, while compressed files wait for their turns
@@ -47,7 +44,6 @@ class Containers:
         self._rules = wanted.rules()
         self._rows: dict[str, Row] = {}  # by directory, relative to the root
         self._tails: dict[str, Tail] = {}
-        self._watched: set[str] = set()
         self._record: dict[str, StreamInfo] | None = None  # by log; None: not known yet
         self._refused: set[str] = set()
         self._masked: dict[str, tuple[int, int]] = {}
@@ -148,10 +144,11 @@ class Containers:
     def unmatched(self, *, empty: bool = False) -> str:
         root, layout = self._wanted.root, self._wanted.layout
         left = 0  # containers
-        for container, names in self.present():
-            if self._wanted.matches(container) and names:
+        for container in self._walk():
+            there = any(True for _ in self._entries(container.directory))
+            if there and self._wanted.matches(container):
                 return ""
-            left += bool(names)
+            left += there
         if left:
             what = several(left, "log")
             return f"no log of a container under {root} is sent: options or the site's policy leave out {what}"
@@ -166,12 +163,7 @@ class Containers:
         return Redaction(sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts))
 
     def state(self) -> dict[str, tuple[int, int, int]]:
-        return {
-            path: (*found.is_of, found.size)
-            for container, names in self.present()
-            if self._wanted.matches(container)
-            for path, found in names.items()
-        }
+        return {path: (*found.is_of, found.size) for _, names in self.present() for path, found in names.items()}
 
     def written(self) -> bool:
         found = {(device, inode): os.path.basename(path) for path, (device, inode, _) in self.state().items()}
@@ -199,14 +191,7 @@ class Containers:
             for tail in self._tails.values():
                 tail.rest(now)
         touched |= self._end_attempts()
-        for tail in self._tails.values():
-            try:
-                grown = tail.look(now)
-            except Exception as error:  # the error ends that log alone
-                tail.failed, grown = error, True
-            if grown:
-                touched.add(tail.log)
-        return touched
+        return touched | look_at_all(self._tails.values(), now)
 
     def _tell(self) -> set[str]:
         """Pass on what the API says by now of the writers; returns the logs with something new."""
@@ -239,8 +224,9 @@ class Containers:
 
     def _find(self) -> Iterator[str]:
         """The directories of the containers that are there; those of new ones get rows, and all are watched."""
-        for container in self._walk(watched=True):
+        for container in filter(self._wanted.matches, self._walk(watched=True)):
             directory, name = container.directory, container.log
+            self._watch.add(os.path.join(self._wanted.root, directory))
             if directory not in self._rows and name not in self._refused:
                 other = self._row_of(name)
                 if other is not None:
@@ -254,7 +240,7 @@ class Containers:
                 yield directory
 
     def _walk(self, *, watched: bool = False) -> Iterator[Container]:
-        """The containers below the root whose logs are wanted."""
+        """The containers below the root; *watched*: the directories above them are watched from now on."""
         level, depth = [""], self._wanted.names.depth
         for at in range(depth):
             below = []
@@ -279,14 +265,12 @@ class Containers:
             level = below
         for directory in level:
             container = self._wanted.names.container(directory)
-            if container is not None and self._wanted.matches(container):
-                if watched:
-                    self._watch.add(os.path.join(self._wanted.root, directory))
+            if container is not None:
                 yield container
 
     def present(self) -> Iterator[tuple[Container, dict[str, Sight]]]:
-        """The containers with their files; for a snapshot."""
-        for container in self._walk():
+        """The containers whose logs are wanted, with their files; for a snapshot."""
+        for container in filter(self._wanted.matches, self._walk()):
             names = {}
             for entry, found in self._entries(container.directory):
                 names[f"{container.directory}/{entry.name}"] = found
@@ -327,7 +311,7 @@ class Containers:
             file = row.files[key]
             self._place(row, file, entry.name, entry.place)
             self._note_lost(file)
-            file, seen = row.files[key], sights[key]
+            seen = sights[key]
             if file.fd < 0 and file.rest != (seen.size, seen.modified) and key not in row.packed:
                 self._reopen(row, file)
                 touched.add(row.tail.log)

@@ -24,6 +24,7 @@ class ContainerRuns:
 
     def __init__(self, wanted: ContainerOptions) -> None:
         self._wanted = wanted
+        self._finder = Containers(wanted, watch=PollWatch())  # one for all looks: it reports each trouble once
 
     @property
     def root(self) -> str:
@@ -37,7 +38,7 @@ class ContainerRuns:
             return None
         sums: dict[str, _Sum] = {}
         troubles: list[str] = []
-        for container, names in Containers(self._wanted, watch=PollWatch()).present():
+        for container, names in self._finder.present():
             try:
                 run = self._wanted.run_of(container)
             except InvalidName as error:
@@ -52,8 +53,7 @@ class ContainerRuns:
 
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is none. May block."""
-        finder = Containers(self._wanted, watch=PollWatch())
-        name = next((container.log for container, names in finder.present() if names), "")
+        name = next((container.log for container, names in self._finder.present() if names), "")
         if name:
             return f"--run-from '{self._wanted.run_from}' gives no run for any log, such as {name}"
-        return finder.unmatched(empty=True)
+        return self._finder.unmatched(empty=True)

@@ -6,6 +6,8 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -13,6 +15,7 @@ from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamI
 from flarelog.sources.base import Finder
 from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.containers.runs import ContainerRuns
 from flarelog.sources.files.tail import Tail
 from flarelog.values import changed as changed_info
 from tests.contracts.finder import CONTRACT, World
@@ -238,6 +241,37 @@ def test_a_link_is_not_followed_and_said(tmp_path: Path) -> None:
         receiver.take(finder)
         assert [str(pod.current) in one and "link" in one for one in finder.troubles] == [True]
     assert receiver.data(pod) == b""
+
+
+def test_an_agent_that_looks_again_and_again_reports_a_link_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pod = Pod(tmp_path)
+    pod.current.symlink_to(tmp_path / "nowhere")
+    runs = ContainerRuns(ContainerOptions(str(tmp_path), "cri", run_from="path:{run}/**"))
+    for _ in range(3):
+        assert runs.look() == ({"ns": (ANY, ANY)}, [])
+    assert caplog.text.count("is not sent: it is a link") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"include": ("other/**",)},
+            "no log of a container under ROOT is sent: options or the site's policy leave out 1 log",
+        ),
+        (
+            {"run_from": "path:{run}-x/**"},
+            "--run-from 'path:{run}-x/**' gives no run for any log, such as ns/web.6b2f7c1e/main.log",
+        ),
+    ],
+    ids=["left-out", "no-run"],
+)
+def test_why_no_run_has_a_log_is_said(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    Pod(tmp_path).write(b"one\n")
+    wanted = ContainerOptions(str(tmp_path), "cri", **{"run_from": "path:{run}/**"} | options)
+    assert ContainerRuns(wanted).unmatched() == sentence.replace("ROOT", str(tmp_path))
 
 
 def test_a_damaged_compressed_file_is_said_and_holds_up_nothing(tmp_path: Path) -> None:
