@@ -477,3 +477,26 @@ def test_a_search_in_merged_logs_stays_in_them_and_its_address_finds_the_same(
         page = tab.open(f"/run/run-1?merged={order}#find=+ERROR+&only=1")
         expect(page.locator("ol.hits li")).to_have_count(30)
         tab.is_clean()
+
+
+def test_a_step_to_the_next_hit_is_not_undone_by_lines_that_the_step_before_waited_for(
+    browser: Browser, two: Web
+) -> None:
+    with tab_of(browser, two) as tab:
+        page = tab.show(f"{BY_TIME}#find=+ERROR+")
+        expect(found(page)).to_have_text("30 lines")
+        page.locator("log-list").focus()
+        page.keyboard.press("g")
+        expect(row(page, "a 0")).not_to_have_count(0)
+        page.keyboard.press("n")
+        opened = page.locator("log-list .row.open")
+        expect(opened).to_contain_text("ERROR b 99")
+        earlier = Held(page, "/api/merged", passed=1)
+        page.keyboard.press("n")
+        expect(opened).to_contain_text("ERROR b 199")
+        page.keyboard.press("n")
+        expect(opened).to_contain_text("ERROR a 3999")
+        earlier.let_go()
+        comes_true(page, 'document.querySelector("log-page").stay.loading === false')
+        expect(opened).to_contain_text("ERROR a 3999")
+        expect(found(page)).to_have_text("Hit 3 of 30")

@@ -69,9 +69,14 @@ export class Choosing extends Moving {
       list.reveal(at);
     };
     if (!lines.rows.some((row) => row[0] === k && row[1] === offset)) {
-      await this.go(place, 0);
+      const going = this.go(place, 0);
+      const { stay } = this;
+      await going;
+      if (stay.signal.aborted) return;
       mark(); // before the rows are drawn, and keys act on the place
+      const { current } = list;
       await this.more(); // the lines above it
+      if (stay.signal.aborted || list.current !== current) return; // the visitor has gone on meanwhile
     }
     mark();
   }
