@@ -107,10 +107,20 @@ def test_the_next_error_is_one_of_the_merged_logs(browser: Browser, two: Web) ->
         tab.is_clean()
 
 
-def test_a_level_keeps_the_place_in_merged_logs(browser: Browser, two: Web) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_level_keeps_the_place_in_merged_logs(browser: Browser, two: Web, late: bool) -> None:
+    def asked(route: Route) -> None:
+        """The first answer has no row of the level yet, as from a server that is slow to read."""
+        assert route.request.post_data_json
+        places = route.request.post_data_json["after"]
+        route.fulfill(json=route.fetch().json() | {"rows": [], "over": False, "before": places, "after": places})
+
     with tab_of(browser, two) as tab:
         page = tab.show(f"{BY_TIME}&time={int(BEGIN.timestamp() * 1000) + 1_200_000}")
         expect(row(page, "INFO a 12000")).to_be_in_viewport()
+        if late:
+            comes_true(page, 'document.querySelector("log-page").stay.loading === false')
+            page.route("**/api/merged", asked, times=1)
         page.get_by_label("Level").select_option("error")
         assert len(all_errors(page)) == ERRORS  # all of them, from the beginning on, are on the screen
         page.get_by_label("Level").select_option("")

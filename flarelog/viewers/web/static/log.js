@@ -182,6 +182,7 @@ export class LogPage extends Choosing {
       return this.more();
     }
     const [first, last] = [seen.first.row, seen.last.row];
+    if (this.kept) this.kept.top ??= key(first);
     const share = source.share(seen.behind ? last[1] : last[2]);
     if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
     const marked = this.cursor();
@@ -305,13 +306,13 @@ export class LogPage extends Choosing {
     const { list, source, stream } = this;
     const seen = list.seen();
     const ends = list.follow || !seen || (source.sealed && !seen.behind && source.ends(list.lines));
-    const kept = !list.follow && list.nodes.has(this.kept?.top) && this.kept.place; // few rows of a level fit on the screen: none of them tells the place
+    const kept = !list.follow && this.kept && (!this.kept.top || list.nodes.has(this.kept.top)) && this.kept.place; // few rows of a level fit on the screen, or none yet: none of them tells the place
     const place = kept ? kept : ends ? { end: true } : stream ? { at: (this.cursor() ?? seen.first).row[1] } : source.releveled(list.lines, seen.first.row);
     this.leveled(this.level.value);
     set("level", this.level.value);
     this.kept = null;
     this.go(place, stream ? undefined : 0).then(() => {
-      if (!stream && !place.end && list.lines.rows.length) this.kept = { place, top: key(list.lines.rows[0]) };
+      if (!stream && !place.end) this.kept = { place, top: null };
     });
     this.focused();
   }
