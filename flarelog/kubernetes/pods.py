@@ -15,11 +15,11 @@ from typing import Any
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import LIKELY, OTHERS, Exit
 from flarelog.globs import any_of
+from flarelog.kubernetes.ranks import JOBSET_LABEL, ranks
 from flarelog.values import frozen
 
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name", "ray.io/cluster")
-JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
-_KEPT = 200  # characters of a value
+_KEPT = 253  # characters of a value: a pod's name may have as many
 _KILLED = 137  # the exit code of a container whose main process was killed by SIGKILL
 _ID_SHOWN = 32  # characters of a container's id
 _LONGEST = 1000  # characters of all attributes: a peer takes 1024
@@ -56,25 +56,42 @@ class Pod:
     reason: str  # why the pod as a whole was ended, such as Evicted; empty: it was not
     containers: Mapping[str, tuple[str, str]]  # by name: (id, image)
     ends: Mapping[tuple[str, int], Ended] = field(default_factory=dict)  # by name and attempt, as far as is known
+    ids: Mapping[tuple[str, int], str] = field(default_factory=dict)  # of containers, by name and attempt, likewise
+    attempts: Mapping[str, int] = field(default_factory=dict)  # by container: its present attempt
+    ranks: Mapping[str, str] = field(default_factory=dict)  # by container: the words for the rank that the API tells
+    owner: tuple[str, str] = ("", "")  # kind and name of what made the pod
 
-    def words(self, container: str, labels: Iterable[str]) -> str:
-        """The attributes of *container*, as in ``Attributes.words``, with those labels that the globs *labels* take."""
-        identity, image = self.containers.get(container, ("", ""))
+    def identity(self, container: str, attempt: int) -> str:
+        """The runtime's id of an *attempt* of *container*; empty: not known."""
+        return self.ids.get((container, attempt), "").rpartition("//")[2]
+
+    def words(self, container: str, labels: Iterable[str], attempt: int | None = None, rank: str | None = None) -> str:
+        """The attributes of an *attempt* of *container*, the present one by default, as in ``Attributes.words``, with
+        those labels that the globs *labels* take. *rank*: the words for its rank; None: as the API tells it.
+        """
+        attempt = self.attempts.get(container, 0) if attempt is None else attempt
+        image = self.containers.get(container, ("", ""))[1]
+        kind, name = self.owner
         values = {
             "k8s.namespace.name": self.namespace,
             "k8s.pod.name": self.name,
             "k8s.pod.uid": self.uid,
             "k8s.container.name": container,
+            "k8s.container.restart_count": str(attempt),
+            "k8s.job.name": self.run("job"),
+            "k8s.jobset.name": self.run("jobset"),
+            **({f"k8s.{kind.lower()}.name": name} if kind else {}),
             "k8s.node.name": self.node,
             "k8s.pod.status.reason": self.reason,
-            "container.id": identity.rpartition("//")[2],
+            "container.id": self.identity(container, attempt),
             "container.image.name": image,
         }
         wanted = tuple(labels)
         for key, value in sorted(self.labels.items()):
             if wanted and any_of(wanted, key):
                 values[f"k8s.pod.label.{key}"] = value
-        words = [f"{key}:{escaped(value)}" for key, value in values.items() if value]
+        words = [word for word in (self.ranks.get(container, "") if rank is None else rank).split(",") if word]
+        words += [f"{key}:{escaped(value)}" for key, value in values.items() if value]
         while sum(map(len, words)) + len(words) > _LONGEST:  # labels are last
             words.pop()
         return ",".join(words)
@@ -99,22 +116,44 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
     uid = str(metadata.get("uid") or "")
     if not uid:
         return None
+    labels, annotations = (_texts(metadata.get(key)) for key in ("labels", "annotations"))
+    containers = {str(one.get("name")): one for one in map(_map, _list(spec.get("containers")))}
     statuses = [
         _map(one)
         for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-        for one in status.get(key) or []
+        for one in _list(status.get(key))
     ]
+    attempts = {str(one.get("name")): count for one in statuses if isinstance(count := one.get("restartCount"), int)}
+    ended = dict(end for one in statuses for end in _ends(one))
+    running = ((str(one.get("name")), one) for one in statuses if _map(one.get("state")).get("running") is not None)
+    ids = {(name, attempts.get(name, 0)): str(one.get("containerID") or "") for name, one in running}
     return Pod(
         # A static pod's directory has the hash of its manifest, and not the UID of the API's mirror of it.
-        str(_map(metadata.get("annotations")).get("kubernetes.io/config.hash") or uid),
+        annotations.get("kubernetes.io/config.hash") or uid,
         str(metadata.get("namespace") or ""),
         str(metadata.get("name") or ""),
         str(spec.get("nodeName") or ""),
-        {str(key): str(value) for key, value in _map(metadata.get("labels")).items()},
+        labels,
         str(status.get("reason") or ""),
         {str(one.get("name")): (str(one.get("containerID") or ""), str(one.get("image") or "")) for one in statuses},
-        dict(end for one in statuses for end in _ends(one)),
+        ended,
+        ids | {attempt: end.identity for attempt, end in ended.items()},
+        attempts,
+        ranks(labels, annotations, containers),
+        _owner(metadata, labels),
     )
+
+
+def _owner(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str]:
+    """Kind and name of what made the pod: of a Deployment's, the Deployment and not its ReplicaSet."""
+    for one in map(_map, _list(metadata.get("ownerReferences"))):
+        kind, name = str(one.get("kind") or ""), str(one.get("name") or "")
+        if one.get("controller") and kind.isalnum() and name:
+            made = labels.get("pod-template-hash", "")
+            if kind == "ReplicaSet" and made and name.endswith(f"-{made}"):
+                return "Deployment", name.removesuffix(f"-{made}")
+            return kind, name
+    return "", ""
 
 
 def _ends(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Ended]]:
@@ -141,3 +180,11 @@ def _moment(text: object) -> int:
 
 def _map(found: object) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
+
+
+def _list(found: object) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _texts(found: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in _map(found).items()}

@@ -90,7 +90,7 @@ class Pods:
             self._gone.pop(pod.uid, None)
         listed.discard(pod.uid)
         if (before := self._by_uid.get(pod.uid)) is not None:  # the API forgets all ends but the last two
-            pod = changed(pod, ends=dict(before.ends) | dict(pod.ends))
+            pod = changed(pod, ends=dict(before.ends) | dict(pod.ends), ids=dict(before.ids) | dict(pod.ids))
         if before != pod:
             self._by_uid[pod.uid] = pod
             self.version += 1
