@@ -117,7 +117,8 @@ def command(
 
     if kind != "files":
         state = sidecar.keywords.get("state")
-        make = senders(kind, root, site, source, consents, options, checked(kubernetes), state, agents, once=once)
+        where, ranks = checked(kubernetes), bool(sidecar.keywords.get("ranks", True))
+        make = senders(kind, root, site, source, consents, options, where, state, agents, once=once, ranks=ranks)
     else:
         if root is None:
             raise click.MissingParameter(param_hint="'--root'", param_type="option")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,8 +19,10 @@ from flarelog.sender.agent import AgentOptions
 from flarelog.sender.outcome import worst
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import Consent
+from flarelog.sources.containers.gangs import Gangs
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.files.openers import PROC
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import KIND
 from flarelog.sources.kubelet.mirror import Mirror
@@ -41,8 +44,11 @@ def senders(
     agents: Callable[[Wanted], Sequence[Sender[int]]],
     *,
     once: bool,
+    ranks: bool,
 ) -> Callable[[], list[Sender[int]]]:
-    """What makes the senders of containers' logs of the *kind*. *agents* makes an agent for each receiver."""
+    """What makes the senders of containers' logs of the *kind*. *agents* makes an agent for each receiver. *ranks*:
+    look for them in the processes' environments.
+    """
     node, mirror = where.node or os.environ.get("NODE_NAME", "") or site, None
     pods = None
     if kind != "docker" and (where.is_there or not options.run_from.startswith(KIND)):
@@ -60,6 +66,7 @@ def senders(
     for name in filter(is_flag, _OF_FILES):
         raise click.UsageError(f"--{name.replace('_', '-')} is for files: the logs of containers are sent whole")
     layout = "cri" if mirror is not None else kind
+    gangs = Gangs() if ranks and os.path.isdir(f"{PROC}/self/fdinfo") else None
     logs = checked(
         lambda: ContainerOptions(
             root or ROOTS[kind],
@@ -67,6 +74,7 @@ def senders(
             sites=consents,
             pods=pods,
             labels=where.labels,
+            gangs=gangs,
             run_from=options.run_from,
             lost=mirror.lost if mirror is not None else None,
             **given,
@@ -80,9 +88,34 @@ def senders(
     def make() -> list[Sender[int]]:
         made = [*agents(logs)]
         sent: list[Sender[int]] = [Mirrored(mirror, made, once=once)] if mirror is not None else made
-        return [*sent, pods] if pods is not None else sent
+        return [Informed(sent, [one for one in (pods, gangs) if one is not None])]
 
     return make
+
+
+class Informed:
+    """*senders*, as one, and the *facts* that they pass on, kept up to date until these have ended."""
+
+    def __init__(self, senders: Sequence[Sender[int]], facts: Sequence[Sender[int]]) -> None:
+        self._senders, self._facts = senders, facts
+
+    async def run(self) -> int:
+        """Send until drained, and return the exit code."""
+        kept = [asyncio.create_task(one.run()) for one in self._facts]
+        try:
+            return worst(await asyncio.gather(*(sender.run() for sender in self._senders)))
+        finally:
+            for one in self._facts:
+                one.drain()
+            await asyncio.gather(*kept, return_exceptions=True)
+
+    def drain(self) -> None:
+        for sender in self._senders:
+            sender.drain()
+
+    def reread(self) -> bool:
+        read = [sender.reread() for sender in self._senders]
+        return any(read)
 
 
 class Mirrored:

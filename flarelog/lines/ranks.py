@@ -1,9 +1,11 @@
 """Resolve which rank wrote a line, and whether to show it. A rank is known or awaited, never guessed.
 
 The sources, best first: the user (``--rank-map``); the environments of the processes that write the file; the prefix of
-a line, as torchrun and torch write it; the name of the log. A rank belongs to a generation: a restarted gang begins a
+a line, as torchrun and torch write it; the labels of a pod, which number machines before their processes have met; the
+name of the log. A rank belongs to a generation: a restarted gang begins a
 new generation, or changes the attributes of the old one, and its ranks are resolved anew. A ``[default3]:`` is a
 *local* rank, which needs a known mapping to a rank. A log is hidden until its rank is known, and then shown whole.
+``--ranks`` also shows lines without a rank in a log that a wanted rank writes with others: its launcher's, for example.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ _LOCAL_PREFIX = late(r"\[default(\d{1,7})\]:")
 _PREFIX = late(r"\[rank(\d{1,7})\]:")
 _MAP = late(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
 _WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # the keys used here; Attributes may hold others
+_SOURCE = "rank-from"  # the label that tells the rank; absent: the processes do
+_GANGS = ("k8s.jobset.name", "k8s.job.name", "k8s.namespace.name")  # whose ranks are counted together, at all sites
 _PAIR = late(r"(\d{1,7})=(\d{1,7})")
 _SEEN = 10_000  # ranks remembered from lines
 _SPANS = 8  # spans of ranks in a message
@@ -41,10 +45,11 @@ class Known:
 
     start: int  # the offset where the stretch begins; it ends where the next one begins
     rank: int | None = None  # of all lines; None: unknown, or the lines differ
-    how: str = ""  # "rank map", "environment" or "name"
+    how: str = ""  # "rank map", "environment", "label" or "name"
     world_size: int | None = None
     locals: Mapping[int, int] = field(default_factory=dict)  # the rank for each local rank
     local: int | None = None  # the local rank of all lines
+    gang: str = ""  # the job whose ranks these are; empty: those of its site
 
 
 NOTHING = Known(0)
@@ -131,7 +136,9 @@ def _stretches(info: StreamInfo) -> Iterator[tuple[int, Values, bool]]:
                 start, identity = mark.offset, mark.identity
                 values, told = dict(latest.get(identity, {})), identity in latest
             case Attributes() if found := {name: mark.values[name] for name in _WORDS if name in mark.values}:
-                if told and mark.offset > start:
+                found |= {name: mark.values[name] for name in (_SOURCE, *_GANGS) if name in mark.values}
+                labelled = _SOURCE in values and _SOURCE not in found  # the truth was not known yet
+                if told and mark.offset > start and not labelled:
                     yield start, values, True
                     start = mark.offset
                 values, told = found, True
@@ -168,11 +175,17 @@ def _of(
 ) -> Known:
     rank, size, local = (_number(values.get(name)) for name in ("rank", "world-size", "local-rank"))
     gang = {int(one): int(other) for one, other in _PAIR.findall(values["ranks"])} if "ranks" in values else {}
-    base = Known(start, world_size=size, locals={**gang, **locals_}, local=local if local is not None else by_name[1])
+    base = Known(
+        start,
+        world_size=size,
+        locals={**gang, **locals_},
+        local=local if local is not None else by_name[1],
+        gang="/".join(filter(None, map(values.get, _GANGS[-1:] + _GANGS[:2]))) if _SOURCE in values else "",
+    )
     if whole is not None:
         return changed(base, rank=whole, how="rank map")
     if rank is not None:
-        return changed(base, rank=rank, how="environment")
+        return changed(base, rank=rank, how="label" if _SOURCE in values else "environment")
     if base.locals:
         how = "rank map" if locals_ else "environment"
         return changed(base, rank=None if base.local is None else base.locals.get(base.local), how=how)
@@ -241,7 +254,7 @@ class RankChooser:
     def __init__(self, choice: RankChoice) -> None:
         self.choice = choice
         self._known: dict[str, list[Known]] = {}
-        self._largest: dict[tuple[str, str], int] = {}  # by run and site: the largest rank of any stretch
+        self._largest: dict[tuple[str, str], int] = {}  # by run, and job or site: the largest rank of any stretch
         self._over = False  # the run is over: no more ranks become known
         self._seen = set[int]()  # ranks of lines
         self._nameless = False  # a line's rank was unknown
@@ -253,9 +266,9 @@ class RankChooser:
         self._over = over
         for info in infos:
             stretches = self._known[info.stream.key] = known(info, self.choice.mapping)
-            site = info.stream.run, info.stream.site
-            ranks = [stretch.rank for stretch in stretches if stretch.rank is not None]
-            self._largest[site] = max([self._largest.get(site, 0), *ranks])
+            for stretch in stretches:
+                gang = info.stream.run, stretch.gang or info.stream.site
+                self._largest[gang] = max(self._largest.get(gang, 0), stretch.rank or 0)
 
     def stretch(self, stream: str, offset: int) -> Known:
         """The stretch that holds *offset* of *stream*, which is ``run/site/log``."""
@@ -277,7 +290,7 @@ class RankChooser:
             # Once the run is over, only a line's prefix can tell its rank, and errors are still worth showing.
             return Verdict.BY_LINE if self._over else Verdict.WAIT
         found = self._of(stream, stretch, stretch.rank)
-        return Verdict.BY_LINE if stretch.how == "name" and found is not Verdict.WAIT else found
+        return Verdict.BY_LINE if stretch.how in ("label", "name") and found is not Verdict.WAIT else found
 
     def readable(self, stream: str, offset: int) -> int | None:
         """The offset up to which *stream* may be read from *offset* without waiting for a rank; None: to its end."""
@@ -294,7 +307,9 @@ class RankChooser:
             return Verdict.SHOW
         if rank is None:
             self._nameless = True
-            return self._others()
+            console = self.choice.first or self.choice.last
+            theirs = (self._of(stream, stretch, one) for one in stretch.locals.values() if console)
+            return Verdict.SHOW if Verdict.SHOW in theirs else self._others()
         if len(self._seen) < _SEEN:
             self._seen.add(rank)
         found = self._of(stream, stretch, rank)
@@ -347,7 +362,7 @@ class RankChooser:
         if self.choice.mapping and stretch.how == "rank map":
             return max(entry.rank for entry in self.choice.mapping)
         run, site, _ = stream.split("/", 2)
-        return self._largest.get((run, site), 0) if self._over else None
+        return self._largest.get((run, stretch.gang or site), 0) if self._over else None
 
     def _others(self) -> Verdict:
         return Verdict.ERRORS if self.choice.first or self.choice.last else Verdict.HIDE

@@ -57,6 +57,9 @@ def test_the_best_word_wins() -> None:
     assert (by_environment.rank, by_environment.how, by_environment.world_size) == (5, "environment", 8)
     (by_map,) = known(written("rank:5,world-size:8", "rank-3.log"), rank_map(["site-1/*=7"]))
     assert (by_map.rank, by_map.how) == (7, "rank map")
+    (by_label,) = known(written("rank:5,rank-from:job-index,k8s.pod.name:web", "rank-3.log"))
+    assert (by_label.rank, by_label.how) == (5, "label")
+    assert [rank_of(by_label, text) for text in ("[rank4]: Traceback", "[default2]:x", "plain")] == [4, None, 5]
     assert rank_of(by_name, "[rank4]: Traceback") == 4
     assert rank_of(by_environment, "[rank4]: Traceback") == 5
     assert rank_of(by_name, "plain") == 3
@@ -89,6 +92,28 @@ def test_what_is_known_belongs_to_a_generation_from_its_beginning_on() -> None:
     )  # fmt: skip
     found = [(stretch.start, stretch.rank) for stretch in known(info("log.txt", *marks))]
     assert found == [(0, 1), (200, 0), (300, 1), (310, 0), (400, None)]
+
+
+def test_what_the_processes_tell_replaces_the_label_of_their_pod_from_the_beginning_on() -> None:
+    job = "k8s.namespace.name:ns,k8s.job.name:train"
+    words = {5: "rank:9,rank-from:job-index", 70: "rank:15,world-size:16", 90: "rank:3,world-size:16"}
+    marks = (generation(0), *(Attributes(at, 0, f"{each},{job}") for at, each in words.items()))
+    found = [(stretch.start, stretch.rank, stretch.how) for stretch in known(info("log.txt", *marks))]
+    assert found == [(0, 15, "environment"), (90, 3, "environment")]
+    late = (generation(0), Attributes(5, 0, "k8s.pod.name:web"), Attributes(70, 0, f"rank:9,rank-from:x,{job}"))
+    assert [(stretch.start, stretch.rank) for stretch in known(info("log.txt", *late))] == [(0, 9)]
+
+
+def test_the_last_of_the_labels_of_a_job_is_that_of_all_nodes() -> None:
+    words = "rank:{},rank-from:job-index,k8s.namespace.name:ns,k8s.job.name:{}"
+    logs = [written(words.format(*each), f"{at}.log", f"node-{at}") for at, each in enumerate([
+        (0, "a"), (1, "a"), (2, "a"), (0, "b"), (1, "b")])]  # fmt: skip
+    found = chooser(*logs, ranks="last")
+    assert {found.verdict(str(log.stream), 0) for log in logs} == {Verdict.WAIT}
+    found.learn(logs, over=True)
+    assert [found.line(str(log.stream), 0, "x") for log in logs] == [
+        *(Verdict.ERRORS, Verdict.ERRORS, Verdict.SHOW, Verdict.ERRORS, Verdict.SHOW)
+    ]
 
 
 def test_first_and_last_are_shown_and_of_others_their_errors() -> None:
@@ -144,9 +169,11 @@ def test_a_file_that_a_whole_machine_writes_is_chosen_line_by_line() -> None:
     ] * 3
     last = chooser(written("ranks:0=14+1=15,world-size:16"), ranks="first,last")
     assert [last.line(stream, 0, text) for text in ("[default0]:a", "[default1]:b", "launcher")] == [
-        *(Verdict.ERRORS, Verdict.SHOW, Verdict.ERRORS)
+        *(Verdict.ERRORS, Verdict.SHOW, Verdict.SHOW)
     ]
     assert last.rank(stream, 0, "[default1]:b") == 15
+    only = chooser(written("ranks:0=14+1=15,world-size:16"), globs=("15",))
+    assert only.line(stream, 0, "launcher") is Verdict.HIDE
 
 
 def test_each_site_may_have_a_gang_of_its_own() -> None:

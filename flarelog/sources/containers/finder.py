@@ -50,7 +50,7 @@ class Containers:
         self._missing = self._draining = False
         self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
         self._exit: Exit | None = None
-        self._told = 0  # the version of the pods whose attributes are passed on
+        self._told = 0  # the version of the facts that are passed on
         self._troubles = Troubles()
 
     # --- the contract
@@ -194,14 +194,14 @@ class Containers:
         return touched | look_at_all(self._tails.values(), now)
 
     def _tell(self) -> set[str]:
-        """Pass on what the API says by now of the writers; returns the logs with something new."""
-        pods, touched = self._wanted.pods, set[str]()
-        if pods is None or pods.version == self._told:
+        """Pass on what is known by now of the writers; returns the logs with something new."""
+        version, touched = self._wanted.version, set[str]()
+        if version == self._told:
             return touched
-        self._told = pods.version
+        self._told = version
         for row in self._rows.values():
-            words = self._wanted.words(row.container)
-            for file in row.files.values():
+            for key, file in row.files.items():
+                words = self._wanted.words(row.container, row.turns[key][0])
                 if file.attributes != words:
                     file.attributes = words
                     touched.add(row.tail.log)
@@ -382,7 +382,7 @@ class Containers:
             file.close()  # a rename came in between, or a link
             return False
         self._troubles.over(path)
-        file.rules, file.attributes = self._rules, self._wanted.words(row.container)
+        file.rules, file.attributes = self._rules, self._wanted.words(row.container, entry.place.turn[0])
         file.lacks = (*lacks(file.fd, file.identity), *([self._rules.note] if self._rules else []))
         copied = entry.place.packed and row.has(copy_of(file.fd))
         row.take(file, entry.place.turn, entry.place.packed)

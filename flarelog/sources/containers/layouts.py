@@ -48,6 +48,7 @@ class Container:
     attributes: str  # as in ``Attributes.words``
     uid: str = ""  # of its pod
     name: str = ""  # in its pod
+    identity: str = ""  # the runtime's id of it, if the path tells it
 
 
 @frozen
@@ -82,7 +83,8 @@ def _of_attempt(name: str) -> Place | None:
 def _of_id(directory: str) -> Container | None:
     if not _DOCKER_ID.fullmatch(directory):
         return None
-    return Container(directory, f"{directory[:_ID_SHOWN]}/container.log", f"container.id:{directory}")
+    log, attributes = f"{directory[:_ID_SHOWN]}/container.log", f"container.id:{directory}"
+    return Container(directory, log, attributes, identity=directory)
 
 
 def _of_json_file(name: str) -> Place | None:

@@ -12,6 +12,7 @@ from flarelog.kubernetes.pods import Pod
 from flarelog.lines.zones import check_zone
 from flarelog.names import run_of
 from flarelog.sources.consent import Consent, rules_of
+from flarelog.sources.containers.gangs import Gangs
 from flarelog.sources.containers.layouts import LAYOUTS, Container, Layout
 from flarelog.sources.files.runs import RunPattern
 from flarelog.sources.redaction.mask import Rules
@@ -44,6 +45,7 @@ class ContainerOptions:
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a log
     pods: Pods | None = None  # what the API says of pods; None: it is not asked
     labels: tuple[str, ...] = ()  # globs: the keys of labels that readers get
+    gangs: Gangs | None = None  # the ranks of the containers' processes; None: they are not looked for
     run_from: str = ""  # what tells the run of a log: path:PATTERN, label:KEY, job or jobset; empty: all are of one run
     lost: Collection[str] | None = None  # of copies of files: the paths of those whose rest is lost; None: of no copies
     run: str = ""  # the run whose logs are sent; empty: all
@@ -89,10 +91,23 @@ class ContainerOptions:
         asked = (not self.include or any_of(self.include, log)) and not any_of(self.exclude, log)
         return asked and self.permits(log) and (not self.run or self.run_of(container) == self.run)
 
-    def words(self, container: Container) -> str:
-        """The attributes of the writer, from the names of directories, and from the API as far as it has told."""
+    def words(self, container: Container, attempt: int) -> str:
+        """The attributes of the writer in an *attempt* of *container*: from the names of directories, from the API as
+        far as it has told, and its ranks.
+        """
         pod = self.pods.of(container.uid) if self.pods is not None else None
-        return container.attributes if pod is None else pod.words(container.name, self.labels)
+        identity = container.identity if pod is None else pod.identity(container.name, attempt)
+        rank = self.gangs.words(identity) if self.gangs is not None and identity else None
+        if pod is None:
+            return ",".join(filter(None, (rank, container.attributes)))
+        if self.gangs is not None and not identity and attempt >= pod.attempts.get(container.name, 0):
+            rank = ""  # the API is yet to tell the id
+        return pod.words(container.name, self.labels, attempt, rank)
+
+    @property
+    def version(self) -> int:
+        """Changes with each fact that ``words`` depends on."""
+        return sum(one.version for one in (self.pods, self.gangs) if one is not None)
 
     def permits(self, log: str) -> bool:
         """Whether the site's policies permit *log*."""

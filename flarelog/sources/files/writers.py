@@ -76,7 +76,7 @@ def who_writes(
     writers: dict[Inode, list[int]] = {}
     every = {**(growing or {}), **files}
     names = set(every.values())
-    processes = _Processes(proc)
+    processes = Processes(proc)
     for pid in processes.pids:
         for inode in writes(f"{proc}/{pid}", names):
             if inode in every:
@@ -158,7 +158,7 @@ def _status(process: str) -> _Status | None:
         return None
 
 
-class _Processes:
+class Processes:
     """All processes, read lazily."""
 
     def __init__(self, proc: str) -> None:

@@ -1,0 +1,145 @@
+"""The ranks in the environments of containers' processes, which only their rendezvous decides.
+
+The processes of a container are those whose cgroup has its id. They are seen where this process sees those of the whole
+node (``hostPID``), and read as those of a file's writers are: the same four numbers, and nothing else of them. The rank
+that labels tell is held back while a container runs whose ranks may still come, for HOLD seconds at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from flarelog.backoff import delay
+from flarelog.late import late
+from flarelog.sources.files.activity import Process
+from flarelog.sources.files.openers import PROC
+from flarelog.sources.files.writers import FIRST, LONGEST, SHARE, STILL, TICK, Processes, alive, words_of
+
+log = logging.getLogger(__name__)
+
+HOLD = 30.0  # seconds: a launcher may wait for other machines before it starts its workers
+MOST = 4096  # containers that are remembered, those of earlier attempts too
+_ID = late(rb"[0-9a-f]{64}")
+
+
+@dataclass(slots=True)
+class _Container:
+    """What is known of one container's processes."""
+
+    due: float = -math.inf
+    asked: int = 0  # consecutive looks without ranks
+    seen: float | None = None  # when it was first seen to run; None: not yet
+    words: str | None = ""  # of its ranks; None: it tells none
+    gang: frozenset[Process] = frozenset()
+
+
+def gangs(identities: Collection[str], proc: str = PROC) -> dict[str, tuple[str, frozenset[Process]]]:
+    """The words for the ranks, and the ranks' processes, of each of the containers that runs; empty words while its
+    processes tell none. Blocks.
+    """
+    processes = Processes(proc)
+    by: dict[str, list[int]] = {}
+    for pid in processes.pids:
+        for identity in _containers(f"{proc}/{pid}").intersection(identities):
+            by.setdefault(identity, []).append(pid)
+    found = {}
+    for identity, pids in by.items():
+        gang = processes.gang(pids)
+        words = words_of(gang.values()) if processes.complete(gang) else ""
+        found[identity] = words, frozenset(gang) if words else frozenset[Process]()
+    return found
+
+
+def _containers(process: str) -> set[str]:
+    try:
+        with open(f"{process}/cgroup", "rb") as file:
+            return {found.decode() for found in _ID.findall(file.read(1 << 16))}
+    except OSError:  # the process has ended
+        return set()
+
+
+class Gangs:
+    """The ranks of the containers that ``words`` was asked for. ``run`` keeps them until ``drain``."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Container] = {}  # by id
+        self._draining = asyncio.Event()
+        self.version = 0  # changes with each fact
+
+    def words(self, identity: str) -> str | None:
+        """The words for the ranks in the container *identity*; empty: they may still come; None: it tells none."""
+        if identity not in self._known:
+            if len(self._known) >= MOST:
+                del self._known[next(iter(self._known))]
+            self._known[identity] = _Container()
+        return self._known[identity].words
+
+    def due(self, now: float, proc: str = PROC) -> list[str]:
+        """The containers to look at now."""
+        found = []
+        for identity, each in self._known.items():
+            if each.due > now:
+                continue
+            if each.gang and alive(each.gang, proc):
+                each.due = now + STILL
+                continue
+            if each.gang:  # a restarted gang may have other ranks; until they are known, those of before stay
+                each.gang, each.asked = frozenset(), 0
+            each.due = now + delay(each.asked, FIRST, LONGEST)
+            each.asked += 1
+            found.append(identity)
+        return found
+
+    def learn(self, asked: Iterable[str], found: Mapping[str, tuple[str, frozenset[Process]]], now: float) -> None:
+        """Take in what was *found* when these containers were looked at."""
+        for identity in asked:
+            each = self._known.get(identity)
+            if each is None:
+                continue
+            before = each.words
+            if identity in found:
+                each.seen = now if each.seen is None else each.seen
+                words, gang = found[identity]
+                if words:
+                    each.words, each.gang, each.due = words, gang, now + STILL
+                elif now - each.seen >= HOLD:
+                    each.words = each.words or None
+            else:  # it has ended, or this process cannot see it
+                each.words = each.words or None
+            self.version += each.words != before
+
+    def drain(self) -> None:
+        self._draining.set()
+
+    def reread(self) -> bool:
+        return False
+
+    async def run(self) -> int:
+        """Look at the containers until drained; returns the exit code 0: logs do not depend on it."""
+        pause = TICK
+        while not self._draining.is_set():
+            try:
+                if due := self.due(time.monotonic()):
+                    found, used = await asyncio.to_thread(_timed, due)
+                    self.learn(due, found, time.monotonic())
+                    pause = max(TICK, used / SHARE)
+            except Exception:
+                log.exception("the search for ranks failed; logs are sent without them")
+                return 0
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._draining.wait()
+            pause = TICK
+        return 0
+
+
+def _timed(identities: Collection[str]) -> tuple[dict[str, tuple[str, frozenset[Process]]], float]:
+    """The ``gangs``, and the seconds of CPU that the look took."""
+    began = time.thread_time()
+    return gangs(identities), time.thread_time() - began
