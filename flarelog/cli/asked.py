@@ -17,6 +17,7 @@ from flarelog.model import StreamId
 from flarelog.names import of_pod, run_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
+from flarelog.viewers.attributes import attributes, labels, of_object
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
@@ -46,6 +47,17 @@ class LogOptions:
     namespaces: tuple[str, ...] = typed(
         (), "Show only pods of these namespaces. Repeatable.", flag="namespace", metavar="GLOB", commas=True
     )
+    selector: tuple[str, ...] = typed(
+        (),
+        "Show only pods with these labels: KEY=VALUE, KEY, 'KEY in (A,B)'; with commas. Repeatable.",
+        short="-l",
+        metavar="LABELS",
+    )
+    attr: tuple[str, ...] = typed(
+        (),
+        "Show only logs with this attribute; streams -o json shows them. VALUE: a glob. Repeatable.",
+        metavar="KEY=VALUE",
+    )
     rank_globs: tuple[str, ...] = typed(
         (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
     )
@@ -62,6 +74,11 @@ class LogOptions:
         flag="from",
         metavar="SITE/LOG:OFFSET",
     )
+
+    @property
+    def names_pods(self) -> bool:
+        """Whether options choose logs by what wrote them."""
+        return bool(self.pods or self.namespaces or self.selector or self.attr)
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -104,7 +121,9 @@ class ShownOptions:
 
 @frozen
 class Asked:
-    """The arguments of one call of follow or logs. *tail*: a number of lines; None or -1: all of them."""
+    """The arguments of one call of follow or logs. *run*: empty if the logs of *object*, or those that options choose,
+    may be of any run; *object*: ``KIND/NAME`` of what wrote them. *tail*: a number of lines; None or -1: all of them.
+    """
 
     run: str
     place: Place
@@ -118,11 +137,15 @@ class Asked:
     pager: bool = False
     count: bool = False
     require_match: bool = False
+    object: str = ""
 
     def selection(self, tail: int | None) -> Selection:
         """The streams to read, and from where. Raises InvalidName, InvalidOption."""
         starts = dict(found for text in self.logs.starts for found in positions(text))
-        return Selection(run_name(self.run), self.logs.sites, self.logs.globs, starts, tail)
+        made = (of_object(self.object),) if self.object else ()
+        wanted = (*made, *labels(self.logs.selector), *attributes(self.logs.attr))
+        run = run_name(self.run) if self.run else ""
+        return Selection(run, self.logs.sites, self.logs.globs, starts, tail, wanted)
 
     def exit_code(self, reading: Reading, otherwise: int = OK) -> int:
         """The exit code after *reading*: 1 if a log could not be read; 6 or 7 if --exit-status was given and a log is

@@ -16,7 +16,7 @@ from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import pager
 from flarelog.cli.running import end, talk
-from flarelog.cli.there import origin, which
+from flarelog.cli.there import only_run, origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.completeness import incomplete_lines, open_line
 from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
@@ -26,6 +26,7 @@ from flarelog.model import StreamId
 from flarelog.records import unstored_sentences
 from flarelog.text import several
 from flarelog.values import changed
+from flarelog.viewers.attributes import is_object
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import BytesDisplay, ConsoleDisplay, MatchDisplay
 from flarelog.viewers.flow import View
@@ -62,7 +63,7 @@ def read(context: click.Context, asked: Asked) -> NoReturn:
 def _read(context: click.Context, asked: Asked) -> int:
     demand_apart(context.params)
     heed_habits(context, asked.lines, "-f follows the run, and -i or -g takes a pattern")
-    asked = changed(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
+    asked = _of_runs(context, asked)
     terminal, follow, shown, tail = sys.stdout.isatty(), asked.follow, asked.shown, asked.tail
     raw = asked.lines.output == "raw"
     if (
@@ -73,6 +74,10 @@ def _read(context: click.Context, asked: Asked) -> int:
     ):
         tail = LAST
     chosen, found = asked.selection(None if tail == -1 else tail), origin(asked.place)
+    if not asked.run:
+        from flarelog.viewers.every_run import EveryRun  # most calls name a run, or there is one
+
+        found = EveryRun(found, chosen)
     if raw:
         return _raw(found, chosen, asked)
     if asked.first_error:
@@ -140,9 +145,26 @@ def _read(context: click.Context, asked: Asked) -> int:
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
                 places = {(stream.site, stream.log): place for stream, place in reader.places.items()}
-                talk(f"continue with: {_again(context, asked.run, {**chosen.starts, **places})}")
+                talk(f"continue with: {_again(context, asked.object or asked.run, {**chosen.starts, **places})}")
             raise
     return code
+
+
+def _of_runs(context: click.Context, asked: Asked) -> Asked:
+    """*asked*, with its run; without one if logs are wanted by what wrote them, and no run is named. Logs of a chosen
+    job are merged by time unless an option says otherwise. Raises UsageError, NotFound.
+    """
+    if is_object(asked.run):
+        asked = changed(asked, run="", object=asked.run)
+    if (asked.object or asked.logs.selector) and context.get_parameter_source("order") is ParameterSource.DEFAULT:
+        asked = changed(asked, shown=changed(asked.shown, order="time"))
+    if asked.object and asked.logs.latest:
+        raise click.UsageError(f"--latest chooses one run, and {asked.object} is looked for in all: leave out one")
+    if asked.run or asked.logs.latest or not (asked.object or asked.logs.names_pods):
+        return changed(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
+    if asked.first_error:
+        return changed(asked, run=asyncio.run(only_run(asked.place, asked.selection(None))))
+    return asked
 
 
 def _matched(reading: Reading, display: MatchDisplay, asked: Asked) -> int:
@@ -173,7 +195,7 @@ def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], in
     import shlex  # needed after Ctrl-C only
 
     changed = {"from", "tail", "since", "latest"}
-    words = [*context.command_path.split(), run]
+    words = [*context.command_path.split(), *filter(None, (run,))]
     for each in context.command.params:
         name = each.name or ""
         if not isinstance(each, click.Option) or name in changed:
@@ -188,7 +210,8 @@ def _again(context: click.Context, run: str, places: Mapping[tuple[str, str], in
             words.append(long)
         else:
             words += [word for one in (value if each.multiple else (value,)) for word in (long, str(one))]
-    if not any(context.params.get(name) for name in ("from", "site", "log")):
+    narrowing = ("from", "site", "log", "selector", "attr")
+    if run and not (is_object(run) or any(context.params.get(name) for name in narrowing)):
         words.append("--site=*")  # logs that begin later
     return shlex.join([*words, *(f"--from={place}" for place in _named(run, places))])
 
@@ -201,7 +224,9 @@ def _named(run: str, places: Mapping[tuple[str, str], int]) -> list[str]:
     import tempfile  # rarely needed
 
     try:
-        with tempfile.NamedTemporaryFile("w", prefix=f"flarelog-{run}-", suffix=".places", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f"flarelog-{run.replace('/', '-')}-", suffix=".places", delete=False
+        ) as file:
             file.write("".join(f"{one}\n" for one in named))
     except OSError:  # the disk is full, for example
         return named

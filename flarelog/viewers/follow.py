@@ -236,7 +236,7 @@ class Follow:
 
     async def _say_missing(self) -> None:
         """Say which of the wanted sites and logs have no stream, while others are shown."""
-        if not (self._reading.selection.sites or self._reading.selection.logs):
+        if not self._reading.selection.parts:
             return
         from flarelog.viewers.missing import missing, unmatched_parts  # only an early reader needs it
 

@@ -13,7 +13,9 @@ from flarelog.lifecycle import RunState
 from flarelog.model import StreamInfo
 from flarelog.names import DOCTORS_RUN, given_run, natural, nearest, shown
 from flarelog.records import unstored_sentences
-from flarelog.text import some
+from flarelog.text import legible, some
+from flarelog.viewers.attributes import LABEL, Wanted, have, held
+from flarelog.viewers.every_run import EveryRun
 from flarelog.viewers.health import unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.selection import Selection
@@ -28,10 +30,11 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
 
     Raises CannotConnect, NotAllowed.
     """
-    held = [info.stream for info in await origin.streams(wanted.run)]
+    infos = await (origin.everything() if isinstance(origin, EveryRun) else origin.streams(wanted.run))
+    held = [info.stream for info in infos]
     if not held:
-        return await without(origin, wanted.run)
-    where = f"run {shown(wanted.run)} at {origin.name}"
+        return await without(origin, wanted.run) if wanted.run else (f"{origin.name} has no logs", "")
+    where = f"run {shown(wanted.run)} at {origin.name}" if wanted.run else origin.name
     of_sites = wanted.sites or tuple(dict.fromkeys(site for site, _ in wanted.starts))
     sites = {stream.site for stream in held}
     if of_sites and not any(globs.any_of(of_sites, site) for site in sites):
@@ -39,7 +42,7 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     of_logs = wanted.logs or tuple(dict.fromkeys(log for _, log in wanted.starts))
     there = [stream for stream in held if not of_sites or globs.any_of(of_sites, stream.site)]
     if not of_logs or any(globs.any_of(of_logs, name) for stream in there for name in stream.names):
-        return "", ""
+        return lacking(wanted.attributes, [info for info in infos if wanted.has(info.stream)], where)
     return _unknown("log", of_logs, {stream.name for stream in there}, where)
 
 
@@ -53,7 +56,30 @@ def unmatched_parts(wanted: Selection, infos: Iterable[StreamInfo]) -> list[Sele
     return [
         *(Selection(wanted.run, (site,)) for site in wanted.absent(known)),
         *(each for each in of_logs if not any(each.lacks(info) for info in known)),
+        *(
+            Selection(wanted.run, attributes=(one,))
+            for one in wanted.attributes
+            if not any(have(info.marks, (one,)) for info in known)
+        ),
     ]
+
+
+def lacking(wanted: Sequence[Wanted], infos: Sequence[StreamInfo], where: str) -> tuple[str, str]:
+    """As ``missing``, for the *wanted* attributes of the logs *infos* at *where*."""
+    if not wanted or any(have(info.marks, wanted) for info in infos):
+        return "", ""
+    absent = [one for one in wanted if not any(have(info.marks, (one,)) for info in infos)]
+    if not absent:
+        return f"{where} has no log with {' and '.join(one.said for one in wanted)} together", ""
+    one, key = absent[0], absent[0].key.removeprefix(LABEL)
+    known = {values[one.key] for info in infos for values in held(info.marks) if one.key in values}
+    if known:
+        return f"{where} has no {one.said} (it has {_listed(map(legible, known))})", legible(
+            nearest(one.globs[0], known)
+        )
+    if one.key.startswith(LABEL):
+        return f"{where} has no {one.said}: no log has the label {key}; agents pass on those of --pod-label", ""
+    return f"{where} has no {one.said}: no log has the attribute {key}", ""
 
 
 async def unmatched(origin: Origin, wanted: Selection, infos: Iterable[StreamInfo]) -> list[str]:

@@ -220,7 +220,8 @@ class StoreOrigin:
             if so_far is not None and len(found) % _TOLD == 0:
                 await so_far(found)
         growing = (info for info in found if not (info.sealed or info.unstored))
-        self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in growing}
+        others = {stream: listed for stream, listed in self._listed.items() if stream.run != run}
+        self._listed = others | {info.stream: (str(self._store.path(info.stream)), info) for info in growing}
         if times:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
         return with_rests(found)
@@ -229,7 +230,7 @@ class StoreOrigin:
         found, listed = [], self._listed  # a concurrent list may replace it
         for stream, (path, info) in list(listed.items()):
             with suppress(OSError):
-                if os.stat(path).st_size <= info.committed:
+                if stream.run != run or os.stat(path).st_size <= info.committed:
                     continue
                 committed = await self._store.last_offset(stream) or 0
                 if committed > info.committed:  # the journal may lag behind the file

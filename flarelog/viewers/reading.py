@@ -129,6 +129,7 @@ class Reading:
         self.copies: dict[StreamId, StreamInfo] = {}  # selected logs that repeat others, and are left out
         self._maybe_copies: dict[StreamId, float] = {}  # when a log was found that waits for the log.txt beside it
         self._said: set[str] = set()  # sentences about copies
+        self._taken = set[StreamId]()  # logs with the wanted attributes: those that grew are listed without them
         self.unmatched: list[str] = []  # a sentence for each wanted site or log that matches nothing
         self.every: list[StreamInfo] = []  # the last list, with the other logs of the wanted sites
         self._sieve, self._ordered = view.sieve, view.merged or ordered
@@ -187,7 +188,7 @@ class Reading:
 
     def _picked(self, found: Iterable[StreamInfo], *, waits: bool) -> list[StreamInfo]:
         """The selected streams of *found*, as of ``listed``."""
-        chosen = [info for info in found if self.selection.has(info.stream)]
+        chosen = [info for info in found if self._takes(info)]
         if not (self.copies or any(is_copy_name(info.stream) for info in chosen)):
             return chosen
         latest = self.copies | {info.stream: info for info in (*self.infos, *chosen)}
@@ -200,6 +201,13 @@ class Reading:
         chosen = [info for info in chosen if info.stream not in copies]
         return [info for info in chosen if not self._may_be_copy(info)] if waits else chosen
 
+    def _takes(self, info: StreamInfo) -> bool:
+        if not self.selection.attributes:
+            return self.selection.has(info.stream)
+        if info.stream not in self._taken and self.selection.takes(info.stream, info.marks):
+            self._taken.add(info.stream)
+        return info.stream in self._taken
+
     def _may_be_copy(self, info: StreamInfo) -> bool:
         """Whether the log.txt beside *info* may still come: a site opens its logs one after the other."""
         stream, now = info.stream, time.monotonic()
@@ -209,7 +217,7 @@ class Reading:
 
     async def name_unmatched(self) -> None:
         """Set ``unmatched``, after the last list. Raises FlarelogError."""
-        if not (self.selection.sites or self.selection.logs):
+        if not self.selection.parts:
             return
         from flarelog.viewers.missing import unmatched  # imported after the last line
 

@@ -7,22 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from flarelog import globs
-from flarelog.model import OTHERS, WHOLE, StreamId, StreamInfo
+from flarelog.model import OTHERS, WHOLE, Mark, StreamId, StreamInfo
 from flarelog.names import path_of
 from flarelog.repeats import copies
 from flarelog.values import frozen
+from flarelog.viewers.attributes import Wanted, have, may_have
 
 
 @frozen
 class Selection:
     """The wanted streams of *run*, and where each begins. Raises InvalidOption."""
 
-    run: str
+    run: str  # empty: of all runs that have one, at an ``EveryRun``
     sites: tuple[str, ...] = ()  # globs; empty: all
     logs: tuple[str, ...] = ()
     starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by (site, log); not empty: only these
-    # streams, and those that *sites* or *logs* name
+    # streams, and those that *sites*, *logs* or *attributes* choose
     tail: int | None = None
+    attributes: tuple[Wanted, ...] = ()
 
     def __post_init__(self) -> None:
         globs.check((*self.sites, *self.logs))
@@ -36,9 +38,21 @@ class Selection:
 
     @property
     def starts_alone(self) -> bool:
-        return bool(self.starts) and not self.sites and not self.logs
+        return bool(self.starts) and not (self.sites or self.logs or self.attributes)
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What chooses streams: each part may match none."""
+        return (*self.sites, *self.logs, *self.attributes)
+
+    def takes(self, stream: StreamId, marks: Iterable[Mark]) -> bool:
+        """Whether *stream*, with *marks*, is wanted: its name, and what its marks say of its writers."""
+        if not self.has(stream):
+            return False
+        return not self.attributes or (stream.site, stream.log) in self.starts or have(marks, self.attributes)
 
     def has(self, stream: StreamId) -> bool:
+        """Whether the names of *stream* are wanted."""
         if (stream.site, stream.log) in self.starts:
             return True
         if self.starts_alone:
@@ -62,7 +76,7 @@ class Selection:
     def lacks(self, info: StreamInfo) -> bool:
         """Whether *info*, which is not stored, is or may be of a wanted log."""
         if not info.about or self.has(info.stream):
-            return self.has(info.stream)
+            return self.has(info.stream) and may_have(info.stream.path, self.attributes)
         site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
         if (rest := info.rest_of) is not None:
             return self.has(rest)
