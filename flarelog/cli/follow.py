@@ -26,6 +26,8 @@ Examples:
   flarelog follow job-1 -o json | jq .body
   # one log, from this byte on
   flarelog follow job-1 --from site-1/log.txt:4096
+  # the first and the last rank of a Kubernetes job, and errors of the others
+  flarelog follow job/train --ranks first,last
 """
 
 
@@ -60,6 +62,10 @@ gets every line. When a terminal is too slow, follow skips lines and reports how
 one log, which --site and --log choose.
 
 follow waits for sites and logs that have sent nothing yet, until RUN has ended.
+
+In the place of RUN, KIND/NAME follows what a pod, job, jobset, deployment, statefulset or daemonset writes, in all
+runs, in the order of time: no run's name has a /. -l chooses pods by labels. New and restarted pods appear by
+themselves.
 
 Data goes to stdout, messages to stderr. Exit code 0; 1 if a log cannot be read, 3 if --first-error finds nothing,
 no log has come or none has the rank, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after

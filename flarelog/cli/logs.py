@@ -26,6 +26,9 @@ Examples:
   flarelog logs job-1 --site site-1 --log log.txt -o raw
   # the last ten minutes, one JSON object a line
   flarelog logs job-1 -o json --since 10m
+  # what a Kubernetes pod wrote, and all pods with a label
+  flarelog logs pod/web-0
+  flarelog logs -l app=train
 """
 
 
@@ -52,6 +55,9 @@ Show the logs of RUN as far as they are stored, one after the other, or merged b
 FLARELOG_PAGER, PAGER or less. Notes between the lines show where bytes are missing, where a new file begins and where
 a log ends; --notes off leaves them out. -o raw writes the exact bytes, one log after the other in the order of their
 names.
+
+In the place of RUN, KIND/NAME shows what a pod, job, jobset, deployment, statefulset or daemonset wrote, in all runs,
+merged by time: no run's name has a /. -l chooses pods by labels.
 
 With -i the receiver leaves out text that cannot match, and of a log without a match nothing is shown. Data goes to
 stdout, messages to stderr.

@@ -77,6 +77,7 @@ class Follow:
         self._marks: dict[StreamId, tuple[StreamInfo, frozenset[Stands]]] = {}
         self._said = False  # the message about named sites without a stream was shown
         self._ranks_due = float("inf")  # when a message says that logs wait for their ranks
+        self._together: float | None = None  # until when logs with known ranks wait for the others, to be in order
 
     @property
     def places(self) -> dict[StreamId, int]:
@@ -261,6 +262,7 @@ class Follow:
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
         self._display.known(self._reading.streams)
         many, held = len(self._reading.streams) > LIVE_READS, 0
+        waits = self._waits_together(time.monotonic())
         for each in self._reading.streams.values():
             each.flow.know(each.info)
             each.ended = each.ended and not each.flow.unsettled  # a mark behind the end: the log was continued
@@ -272,6 +274,8 @@ class Follow:
             if self._ranks.readable(each.info.stream.key, each.received) == each.received:
                 held += 1
                 continue  # it is not read until its rank is known
+            if waits and (each.reading is None or each.done):
+                continue
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
                     each.reading.cancel()
@@ -289,6 +293,16 @@ class Follow:
             what = f"the ranks of {held} logs are" if held > 1 else "the rank of a log is"
             self._reading.say(f"{what} not known yet: waiting (--rank-map tells ranks)")
         self._over, self._looked = over, True
+
+    def _waits_together(self, now: float) -> bool:
+        """Whether lines that are merged wait for the ranks of other logs: those have earlier lines."""
+        streams = self._reading.streams.values()
+        known = [self._ranks.readable(each.info.stream.key, each.received) != each.received for each in streams]
+        if self._merge is None or all(known) or not any(known):
+            self._together = None
+            return False
+        self._together = now + RANKS_WITHIN if self._together is None else self._together
+        return now < self._together
 
     async def _read(self, each: Stream, *, follow: bool) -> None:
         stored = self._merge if each.over else None

@@ -97,7 +97,7 @@ def test_what_is_known_belongs_to_a_generation_from_its_beginning_on() -> None:
 def test_what_the_processes_tell_replaces_the_label_of_their_pod_from_the_beginning_on() -> None:
     job = "k8s.namespace.name:ns,k8s.job.name:train"
     words = {5: "rank:9,rank-from:job-index", 70: "rank:15,world-size:16", 90: "rank:3,world-size:16"}
-    marks = (generation(0), *(Attributes(at, 0, f"{each},{job}") for at, each in words.items()))
+    marks: list[Mark] = [generation(0), *(Attributes(at, 0, f"{each},{job}") for at, each in words.items())]
     found = [(stretch.start, stretch.rank, stretch.how) for stretch in known(info("log.txt", *marks))]
     assert found == [(0, 15, "environment"), (90, 3, "environment")]
     late = (generation(0), Attributes(5, 0, "k8s.pod.name:web"), Attributes(70, 0, f"rank:9,rank-from:x,{job}"))

@@ -23,6 +23,8 @@ from flarelog.sources.files.writers import FIRST, LONGEST, SHARE, STILL, TICK, P
 
 log = logging.getLogger(__name__)
 
+SOON = 2.0  # seconds until the next look at a container that has begun lately: the pods of a job get ranks together
+LATELY = 600.0  # seconds
 HOLD = 30.0  # seconds: a launcher may wait for other machines before it starts its workers
 MOST = 4096  # containers that are remembered, those of earlier attempts too
 _ID = late(rb"[0-9a-f]{64}")
@@ -81,20 +83,22 @@ class Gangs:
         return self._known[identity].words
 
     def due(self, now: float, proc: str = PROC) -> list[str]:
-        """The containers to look at now."""
-        found = []
-        for identity, each in self._known.items():
-            if each.due > now:
+        """The containers to look at now: all without known ranks once it is time for one, as it costs the same."""
+        for each in self._known.values():
+            if each.due > now or not each.gang:
                 continue
-            if each.gang and alive(each.gang, proc):
-                each.due = now + STILL
-                continue
-            if each.gang:  # a restarted gang may have other ranks; until they are known, those of before stay
-                each.gang, each.asked = frozenset(), 0
-            each.due = now + delay(each.asked, FIRST, LONGEST)
-            each.asked += 1
-            found.append(identity)
-        return found
+            each.due = now + STILL
+            if not alive(each.gang, proc):  # a restarted gang may have other ranks; until then those of before stay
+                each.gang, each.asked, each.due = frozenset(), 0, now
+        searched = {identity: each for identity, each in self._known.items() if not each.gang}
+        if all(each.due > now for each in searched.values()):
+            return []
+        for each in searched.values():
+            if each.due <= now:
+                new = each.seen is not None and now - each.seen < LATELY
+                each.due = now + min(delay(each.asked, FIRST, LONGEST), SOON if new else LONGEST)
+                each.asked += 1
+        return [*searched]
 
     def learn(self, asked: Iterable[str], found: Mapping[str, tuple[str, frozenset[Process]]], now: float) -> None:
         """Take in what was *found* when these containers were looked at."""
