@@ -6,6 +6,7 @@ The node is a directory with a writer that does what the kubelet does; ``make ku
 from __future__ import annotations
 
 import random
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -120,3 +121,66 @@ def test_options_that_would_leave_out_a_part_are_refused(place: Place, option: t
     program = agent(place, receiver, *option)
     assert program.ends() == 2
     assert f"{option[0]} is for files" in program.talk()
+
+
+def test_pods_are_chosen_over_all_runs_and_told_apart_and_new_ones_come_by_themselves(place: Place) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    where = ("--receiver", receiver.address, "--notes", "off")
+    web = [Pod(place.root, namespace=name, name="web") for name in ("red", "blue")]
+    other = Pod(place.root, namespace="red", name="db")
+    for at, pod in enumerate((*web, other)):
+        pod.write(container_lines(at, 1))
+    program = agent(place, receiver)
+    console = place.start("follow", "pod/web", *where)
+    until(lambda: steps(console) == [0, 1], console.talk)
+    late = Pod(place.root, namespace="red", name="web", uid="0c5026fc-92b5-4a8b-9b2f-5b1f6a1d2c3e")  # recreated
+    late.write(container_lines(3, 1))
+    until(lambda: steps(console) == [0, 1, 3], console.talk)
+    web[0].restart()
+    web[0].write(container_lines(4, 1))
+    until(lambda: steps(console) == [0, 1, 3, 4], console.talk)
+    green = Pod(place.root, namespace="green", name="web")  # of a run that was not there
+    green.write(container_lines(5, 1))
+    until(lambda: steps(console) == [0, 1, 3, 4, 5], console.talk)
+    assert {line.partition(" ")[0] for line in console.printed.splitlines()} == {
+        f"{SITE}/{pod.log}" for pod in (*web, late, green)
+    }
+    assert steps(place.call("logs", "pod/web", *where)) == [0, 1, 3, 4, 5]
+    assert steps(place.call("logs", "po/w*", "--namespace", "red", *where)) == [0, 3, 4]
+    assert steps(place.call("logs", "red", "--attr", "k8s.pod.name=web", "-i", "step [34]", *where)) == [3, 4]
+    assert steps(place.call("logs", "--attr", f"k8s.pod.uid={late.uid}", *where)) == [3]
+    assert steps(place.call("logs", "pod/web", "--store", str(receiver.store), "--notes", "off")) == [0, 1, 3, 4, 5]
+    assert program.stop() == 0, program.talk()
+    console.tell(signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("pod/wep",), 3, "has no pod wep (it has db, web): did you mean web?"),
+        (
+            ("red", "-l", "app=x"),
+            3,
+            "has no label app=x: no log has the label app; agents pass on those of --pod-label",
+        ),
+        (("-l", "app!=x"), 2, "-l cannot choose by 'app!=x': not all labels of a pod are passed on"),
+        (("pods/web", "--latest"), 2, "pods/web is looked for in all: leave out one"),
+        (("pod/web", "--first-error"), 2, "such logs are in 2 runs, blue, red: name one"),
+        (("jop/web",), 2, "did you mean job/web?"),
+    ],
+    ids=["pod", "label", "not-equal", "latest", "first-error", "kind"],
+)
+def test_what_cannot_be_found_is_one_sentence(place: Place, words: tuple[str, ...], code: int, sentence: str) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    for namespace, name in (("red", "web"), ("blue", "web"), ("red", "db")):
+        Pod(place.root, namespace=namespace, name=name).write(container_lines(0, 1))
+    assert agent(place, receiver, "--once").ends() == 0
+    asked = place.call("logs", *words, "--receiver", receiver.address)
+    assert asked.ends() == code, asked.talk()
+    assert asked.said.strip().endswith(sentence), asked.talk()
+
+
+def steps(program: Program) -> list[int]:
+    return [int(line.split()[-2]) for line in program.printed.splitlines()]

@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from integration.harness.places import Place, Receiver, until
+from integration.harness.places import FLARELOG, SITE, Place, Receiver, until
 from integration.kubernetes.cluster import NODE, Cluster, Manifest
-from integration.kubernetes.pods import PYTHON, container, pod
-from integration.kubernetes.test_cri import READER, agent, api
+from integration.kubernetes.pods import PYTHON, container, pod, writer
+from integration.kubernetes.test_cri import READER, agent, api, log_of
 
 PODS, WORKERS = 16, 2
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -140,3 +140,54 @@ def kill(receiver: Receiver, pod: str) -> None:
             os.kill(int(process.name), signal.SIGKILL)
             return
     raise AssertionError(f"{pod} has no launcher")
+
+
+def test_pods_are_chosen_by_names_and_labels_though_the_agent_sees_no_process(cluster: Cluster, place: Place) -> None:
+    receiver = place.serve()
+    file = Path(place.directory, "token")
+    file.write_text(cluster.account("chooser", READER))
+    where = ["--api", f"https://{cluster.api.address}", "--api-ca", str(cluster.api.ca), "--api-token", str(file)]
+    program = place.start(
+        *("agent", "--receiver", receiver.address, "--site", SITE, "--source", "cri", "--root", str(cluster.logs)),
+        *(*where, "--node", NODE, "--pod-label", "*"),
+        plain=("unshare", "--pid", "--fork", "--mount-proc", "--kill-child", *FLARELOG),
+    )
+    console = place.start("follow", "pod/chosen", "--receiver", receiver.address, "--notes", "off", "--ranks", "first")
+    cluster.add_namespace("chooser")
+    labels = {f"{'a' * 63}.example.org/A_b.c-9": "V.a_l-" + "9" * 57, "empty": "", INDEX: "0"}
+    writes = [writer(3, rate=10)]
+    one = cluster.apply(pod("chosen", *writes, labels=labels))
+    other = cluster.apply(pod("chosen", *writes, namespace="chooser", labels={INDEX: "1"}))
+    for made in (one, other):
+        cluster.reaches(made, "Succeeded")
+    until(lambda: console.printed.count("\n") >= 3, console.talk, SECONDS)
+    cluster.delete(one, grace=0)
+    cluster.gone(one)
+    again = cluster.apply(pod("chosen", *writes, labels=labels))
+    cluster.reaches(again, "Succeeded")
+    until(lambda: console.printed.count("\n") >= 6, console.talk, SECONDS)
+    assert logs_of(console.printed) == {log_of(one), log_of(again)}
+
+    def shown(*words: str) -> set[str]:
+        return logs_of(
+            place.call("logs", *words, "--receiver", receiver.address, "--notes", "off", "--prefix=on").printed
+        )
+
+    until(lambda: len(shown("pod/chosen")) == 3, lambda: str(shown("pod/chosen")), SECONDS)
+    key, value = next(iter(labels.items()))
+    assert (
+        shown("-l", f"{key}={value}") == shown("-l", f"{key} in ({value}, x),{INDEX}=0") == {log_of(one), log_of(again)}
+    )
+    assert shown("--attr", "k8s.namespace.name=chooser") == shown("pod/chosen", "--rank", "1") == {log_of(other)}
+    assert shown("chooser", "--attr", f"rank-from={INDEX}") == {log_of(other)}
+    nobody = place.call("logs", "pod/choosen", "--receiver", receiver.address)
+    assert nobody.ends() == 3
+    assert nobody.said.strip().endswith("did you mean chosen?")
+    console.tell(signal.SIGINT)
+    for made in (again, other):
+        cluster.delete(made, grace=0)
+    program.kill()
+
+
+def logs_of(printed: str) -> set[str]:
+    return {line.split(" ", 1)[0].partition("/")[2] for line in printed.splitlines()}
