@@ -261,7 +261,7 @@ class Follow:
             each.marks = max(each.marks, list(info.marks), key=len)
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
         self._display.known(self._reading.streams)
-        many, held = len(self._reading.streams) > LIVE_READS, 0
+        many, held, unknown = len(self._reading.streams) > LIVE_READS, 0, 0
         waits = self._waits_together(time.monotonic())
         for each in self._reading.streams.values():
             each.flow.know(each.info)
@@ -273,6 +273,7 @@ class Follow:
                 continue
             if self._ranks.readable(each.info.stream.key, each.received) == each.received:
                 held += 1
+                unknown += self._ranks.stretch(each.info.stream.key, each.received).rank is None
                 continue  # it is not read until its rank is known
             if waits and (each.reading is None or each.done):
                 continue
@@ -291,6 +292,7 @@ class Follow:
         elif held and time.monotonic() >= self._ranks_due:
             self._ranks_due = float("inf")
             what = f"the ranks of {held} logs are" if held > 1 else "the rank of a log is"
+            what = what if unknown else "the number of ranks, and so the last rank, is"
             self._reading.say(f"{what} not known yet: waiting (--rank-map tells ranks)")
         self._over, self._looked = over, True
 

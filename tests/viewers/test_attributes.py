@@ -56,6 +56,7 @@ def test_what_holds_for_the_whole_log_is_part_of_each_generation_and_two_generat
     marks = told("zone:UTC", "job:a%2Cb%25", "container.id:1,rank:0", "container.id:2,rank:1")
     assert have(marks, attributes(["job=a,b%", "rank=1"]))
     assert not have(marks, attributes(["container.id=1", "rank=1"]))
+    assert not have(told("container.id:1,rank:0", "container.id:2"), attributes(["container.id=2", "rank=0"]))
 
 
 @together(

@@ -820,6 +820,42 @@ def test_who_waits_for_ranks_is_told_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert heard == ["the ranks of 2 logs are not known yet: waiting (--rank-map tells ranks)"]
 
 
+@pytest.mark.parametrize(
+    ("order", "within", "first"),
+    [("time", 10.0, 3), ("time", 0.0, 1), ("arrival", 10.0, 1)],
+    ids=["together", "not-for-ever", "alone"],
+)
+def test_merged_logs_wait_for_the_ranks_of_the_others_for_some_time(
+    order: Order, within: float, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(Held):
+        """The rank of the second log comes with the third list."""
+
+        looks, read_at = 0, 0
+
+        async def streams(self, run: str, *args: Any, **how: Any) -> list[StreamInfo]:
+            self.looks += 1
+            found = await super().streams(run, *args, **how)
+            marks = {info.stream: (Generation(0, 0, "l", 0, "f-1"), Attributes(0, 0, "rank:0")) for info in found}
+            known = found if self.looks >= 3 else found[:1]
+            return [replace(info, marks=marks[info.stream] if info in known else ()) for info in found]
+
+        async def state(self, run: str) -> RunState:
+            return RunState.ENDED if self.looks > 5 else RunState.RUNNING
+
+        def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+            self.read_at = self.read_at or self.looks
+            return super().find(*args, **how)
+
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(live, "RANKS_WITHIN", within)
+    origin, display = Late(TWO, sealed=False), Shown()
+    chooser = RankChooser(RankChoice.of(["0"], "", []))
+    asyncio.run(Follow(Reading(origin, Selection(RUN), PLAIN, print), display, order, ranks=chooser).run())
+    assert origin.read_at == first
+    assert len(display.lines) == sum(data.count(b"\n") for data in TWO.values())
+
+
 class Cut(Held):
     """An origin whose first reads fail with *error* after a piece each."""
 

@@ -11,8 +11,8 @@ from flarelog.kubernetes.pods import Pod
 from flarelog.lines.ranks import known
 from flarelog.model import Attributes, StreamId, StreamInfo
 from flarelog.sources.containers.gangs import HOLD, MOST, Gangs, gangs
+from tests.sources.containers.node import DockerContainer, Receiver, finding
 from tests.sources.containers.node import Pod as Written
-from tests.sources.containers.node import Receiver, finding
 from tests.sources.files.test_writers import Proc, worker
 
 ONE, TWO = "a1" * 32, "b2" * 32
@@ -127,6 +127,19 @@ def test_each_attempt_has_the_ranks_of_its_own_processes(tmp_path: Path, proc: P
     assert [(one.start, one.rank, one.how) for one in stretches] == [(0, 9, "environment"), (4, 2, "environment")]
     assert [one["container.id"] for one in told(receiver, log)] == [ONE, ONE, TWO, TWO]
     assert [one["k8s.container.restart_count"] for one in told(receiver, log)] == ["0", "0", "1", "1"]
+
+
+def test_dockers_directories_tell_the_id_of_a_container(tmp_path: Path, proc: Proc) -> None:
+    node, found, receiver = tmp_path / "node", Gangs(), Receiver()
+    container = DockerContainer(node, id=ONE)
+    container.write(b"{}\n")
+    process(proc, 11, ONE, "/docker/{}", **worker(0, size=1, group=9))
+    with finding(node, layout="docker", gangs=found) as finder:
+        receiver.take(finder)
+        look(found, proc, 0.0)
+        receiver.take(finder)
+    values = [mark.values for mark in receiver.marks(container) if isinstance(mark, Attributes) and not mark.zone]
+    assert [(one.get("rank"), one["container.id"]) for one in values] == [(None, ONE), ("9", ONE)]
 
 
 def told(receiver: Receiver, log: Written) -> list[dict[str, str]]:
