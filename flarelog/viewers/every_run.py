@@ -1,6 +1,7 @@
 """All runs of an origin as one, for a reader that chooses logs by their attributes and names no run.
 
-The runs that have such a log are listed as often as the reader asks; the others now and then, if they have grown since.
+The runs that have such a log are listed as often as the reader asks; the others now and then: if they have changed, or
+have a producer, which may yet tell what it knows of the writers.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class EveryRun:
     ) -> list[StreamInfo]:
         if run:
             return await self._origin.streams(run, sites, times, unstored=unstored, so_far=so_far)
-        found, others = list[StreamInfo](), await self._changed()
+        found, began = list[StreamInfo](), time.monotonic()
+        others = await self._others() if began >= self._next else []
         for one in (*self.chosen, *others):
             listed = await self._origin.streams(one, sites, times, unstored=unstored, so_far=so_far)
             if one not in self.chosen and any(self._wanted.takes(info.stream, info.marks) for info in listed):
@@ -56,18 +58,16 @@ class EveryRun:
                 self._looked.pop(one, None)
             if one in self.chosen:
                 found += listed
+        if began >= self._next:
+            self._next = time.monotonic() + max(RUNS_EVERY, RUNS_SHARE * (time.monotonic() - began))
         return found
 
-    async def _changed(self) -> list[str]:
+    async def _others(self) -> list[str]:
         """The other runs that may have got a wanted log since they were listed."""
-        began = time.monotonic()
-        if began < self._next:
-            return []
         infos = [info for info in await self._origin.infos() if info.run not in self.chosen]
-        new = [info for info in infos if self._looked.get(info.run) != info]
+        new = [info.run for info in infos if info.open or self._looked.get(info.run) != info]
         self._looked = {info.run: info for info in infos}
-        self._next = time.monotonic() + max(RUNS_EVERY, RUNS_SHARE * (time.monotonic() - began))
-        return [info.run for info in new]
+        return new
 
     async def everything(self) -> list[StreamInfo]:
         """The streams of all runs."""

@@ -21,6 +21,7 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.selection import Selection
 
 NAMED = 3  # names that a sentence lists
+_SEARCHED = 100  # runs whose logs are listed to see what may have been meant
 
 
 async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
@@ -117,9 +118,22 @@ async def without(origin: Origin, run: str) -> tuple[str, str]:
             return what, Certain(one)
         case [_, *_]:
             return f"{what}, but {len(named)} runs of the job {shown(run)}: {_listed(named)}", ""
+    if len(others) <= _SEARCHED and (found := await _object(origin, others, run)):
+        return what, found
     meant = nearest(run, runs)
     listed = f" (it has {_listed(others)})" if others and not meant else ""
     return f"{what}{listed}", meant
+
+
+async def _object(origin: Origin, runs: Iterable[str], name: str) -> str:
+    """``pod/NAME`` or ``job/NAME`` if one of *runs* has a log of such an object: kubectl's users leave out the kind."""
+    with contextlib.suppress(FlarelogError):
+        for info in [info for run in runs for info in await origin.streams(run)]:
+            for values in held(info.marks):
+                for kind in ("pod", "job"):
+                    if values.get(f"k8s.{kind}.name") == name:
+                        return f"{kind}/{name}"
+    return ""
 
 
 class Certain(str):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Generation, Mark, StreamId
+from flarelog.model import Attributes, Generation, Mark, RunInfo, StreamId, StreamInfo
+from flarelog.viewers import every_run
 from flarelog.viewers.attributes import Wanted, attributes, have, is_object, labels, may_have, of_object
 from flarelog.viewers.every_run import EveryRun
 from flarelog.viewers.flow import View
@@ -167,6 +169,40 @@ def test_what_no_log_has_is_said_in_one_sentence(
     origin: Held, wanted: tuple[Wanted, ...], found: tuple[str, str]
 ) -> None:
     assert asyncio.run(missing(every(origin, *wanted), Selection("", attributes=wanted))) == found
+
+
+def test_a_pod_without_its_kind_may_have_been_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unknown(self: Held, run: str) -> RunState:
+        return RunState.UNKNOWN
+
+    monkeypatch.setattr(Held, "state", unknown)
+    assert asyncio.run(missing(pods("a/web", "b/db"), Selection("db"))) == ("here has no run db", "pod/db")
+
+
+def test_a_run_that_did_not_change_is_listed_again_only_while_it_has_a_producer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(every_run, "RUNS_EVERY", 0.0)
+    monkeypatch.setattr(every_run, "RUNS_SHARE", 0)
+    origin = pods("a/web", "b/db", "c/x")
+    listed: list[str] = []
+
+    async def infos(run: str = "") -> list[RunInfo]:
+        return [RunInfo("a"), RunInfo("b", open=1), RunInfo("c", size=3)]
+
+    async def streams(run: str, *args: Any, **how: Any) -> list[StreamInfo]:
+        listed.append(run)
+        return await Held.streams(origin, run, *args, **how)
+
+    monkeypatch.setattr(origin, "infos", infos)
+    monkeypatch.setattr(origin, "streams", streams)
+    reader = every(origin, of_object("pod/web"))
+    looks = []
+    for _ in range(3):
+        listed.clear()
+        asyncio.run(reader.streams(""))
+        looks.append([*listed])
+    assert looks == [["a", "b", "c"], ["a", "b"], ["a", "b"]]
 
 
 def test_each_attribute_that_no_log_has_is_a_part() -> None:
