@@ -6,6 +6,7 @@ from typing import Any
 
 from flarelog.kubernetes.pods import pod_of
 from flarelog.kubernetes.ranks import ranks
+from tests.kubernetes.test_pods import recorded
 from tests.rows import together
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -106,6 +107,17 @@ def test_a_pods_rank_comes_before_labels_that_may_be_cut_and_its_owner_is_named(
     assert len(words) <= 1024
     assert "rank:" not in found.words("init", ())
     assert found.words("main", (), rank="rank:9").startswith("rank:9,k8s.")
+
+
+def test_the_worker_of_a_real_job_has_the_rank_of_its_index() -> None:
+    found = pod_of(recorded("job-worker"))
+    assert found is not None
+    index = recorded("job-worker")["metadata"]["labels"][INDEX]
+    assert [*found.ranks.values()] == [f"rank:{index},rank-from:{INDEX}"]
+    assert found.owner[0] == "Job"
+    (name,) = found.ranks
+    assert f"k8s.job.name:{found.owner[1]}" in found.words(name, ()).split(",")
+    assert found.identity(name, 0).isalnum()
 
 
 @together(

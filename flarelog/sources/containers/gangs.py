@@ -2,7 +2,8 @@
 
 The processes of a container are those whose cgroup has its id. They are seen where this process sees those of the whole
 node (``hostPID``), and read as those of a file's writers are: the same four numbers, and nothing else of them. The rank
-that labels tell is held back while a container runs whose ranks may still come, for HOLD seconds at most.
+that labels tell is held back while a container runs whose ranks may still come: as long as one of LAUNCHERS is there,
+which may wait long for other machines, and otherwise for HOLD seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flarelog.backoff import delay
 from flarelog.late import late
@@ -25,7 +27,8 @@ log = logging.getLogger(__name__)
 
 SOON = 2.0  # seconds until the next look at a container that has begun lately: the pods of a job get ranks together
 LATELY = 600.0  # seconds
-HOLD = 30.0  # seconds: a launcher may wait for other machines before it starts its workers
+HOLD = 30.0  # seconds
+LAUNCHERS = frozenset((b"torchrun", b"torch.distributed.run", b"torch.distributed.launch", b"accelerate", b"deepspeed"))
 MOST = 4096  # containers that are remembered, those of earlier attempts too
 _ID = late(rb"[0-9a-f]{64}")
 
@@ -41,10 +44,16 @@ class _Container:
     gang: frozenset[Process] = frozenset()
 
 
-def gangs(identities: Collection[str], proc: str = PROC) -> dict[str, tuple[str, frozenset[Process]]]:
-    """The words for the ranks, and the ranks' processes, of each of the containers that runs; empty words while its
-    processes tell none. Blocks.
-    """
+class Gang(NamedTuple):
+    """The processes of a container that have ranks, and the words for these; empty while they tell none."""
+
+    words: str = ""
+    processes: frozenset[Process] = frozenset()
+    launched: bool = False  # a launcher is there, which is yet to start them
+
+
+def gangs(identities: Collection[str], proc: str = PROC) -> dict[str, Gang]:
+    """The gang of each of the containers that runs. Blocks."""
     processes = Processes(proc)
     by: dict[str, list[int]] = {}
     for pid in processes.pids:
@@ -54,8 +63,19 @@ def gangs(identities: Collection[str], proc: str = PROC) -> dict[str, tuple[str,
     for identity, pids in by.items():
         gang = processes.gang(pids)
         words = words_of(gang.values()) if processes.complete(gang) else ""
-        found[identity] = words, frozenset(gang) if words else frozenset[Process]()
+        launched = not words and any(_launches(f"{proc}/{pid}") for pid in pids)
+        found[identity] = Gang(words, frozenset(gang if words else ()), launched)
     return found
+
+
+def _launches(process: str) -> bool:
+    """Whether *process* is a launcher, by the first words of its command."""
+    try:
+        with open(f"{process}/cmdline", "rb") as file:
+            words = file.read(4096).split(b"\0")[:4]
+    except OSError:
+        return False
+    return any(word.rpartition(b"/")[2] in LAUNCHERS for word in words)
 
 
 def _containers(process: str) -> set[str]:
@@ -100,7 +120,7 @@ class Gangs:
                 each.asked += 1
         return [*searched]
 
-    def learn(self, asked: Iterable[str], found: Mapping[str, tuple[str, frozenset[Process]]], now: float) -> None:
+    def learn(self, asked: Iterable[str], found: Mapping[str, Gang], now: float) -> None:
         """Take in what was *found* when these containers were looked at."""
         for identity in asked:
             each = self._known.get(identity)
@@ -109,10 +129,10 @@ class Gangs:
             before = each.words
             if identity in found:
                 each.seen = now if each.seen is None else each.seen
-                words, gang = found[identity]
+                words, gang, launched = found[identity]
                 if words:
                     each.words, each.gang, each.due = words, gang, now + STILL
-                elif now - each.seen >= HOLD:
+                elif now - each.seen >= HOLD and not launched:
                     each.words = each.words or None
             else:  # it has ended, or this process cannot see it
                 each.words = each.words or None
@@ -143,7 +163,7 @@ class Gangs:
         return 0
 
 
-def _timed(identities: Collection[str]) -> tuple[dict[str, tuple[str, frozenset[Process]]], float]:
+def _timed(identities: Collection[str]) -> tuple[dict[str, Gang], float]:
     """The ``gangs``, and the seconds of CPU that the look took."""
     began = time.thread_time()
     return gangs(identities), time.thread_time() - began

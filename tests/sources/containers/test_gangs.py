@@ -56,7 +56,12 @@ def test_the_label_is_held_back_while_ranks_may_come_and_taken_where_they_do_not
     for second in range(1, int(HOLD)):
         look(known, proc, float(second))
     assert (known.words(ONE), known.version) == ("", before)
+    command = proc.root / "10" / "cmdline"
+    command.write_bytes(b"/usr/bin/python3\0/usr/local/bin/torchrun\0--nnodes=16\0train.py\0")
     look(known, proc, 200.0)
+    assert (known.words(ONE), known.version) == ("", before)
+    command.write_bytes(b"python3\0train.py\0")
+    look(known, proc, 300.0)
     assert (known.words(ONE), known.version) == (None, before + 1)
 
 
