@@ -6,15 +6,18 @@ have a producer, which may yet tell what it knows of the writers.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, StreamInfo
+from flarelog.records import ordered
 from flarelog.viewers.origin import Origin, SoFar
 from flarelog.viewers.selection import Selection
 
+TOGETHER = 16  # runs: if more are to be listed, one list of all takes less time
 RUNS_EVERY, RUNS_SHARE = 5.0, 20  # seconds between two looks at all runs, and at least so many times what one takes
 
 
@@ -51,8 +54,12 @@ class EveryRun:
             return await self._origin.streams(run, sites, times, unstored=unstored, so_far=so_far)
         found, began = list[StreamInfo](), time.monotonic()
         others = await self._others() if began >= self._next else []
+        whole = await self._origin.streams("", sites, times, unstored=unstored) if len(others) > TOGETHER else []
+        by_run = {one: [*infos] for one, infos in itertools.groupby(ordered(whole), lambda info: info.stream.run)}
         for one in (*self.chosen, *others):
-            listed = await self._origin.streams(one, sites, times, unstored=unstored, so_far=so_far)
+            if one not in by_run:
+                by_run[one] = await self._origin.streams(one, sites, times, unstored=unstored, so_far=so_far)
+            listed = by_run[one]
             if one not in self.chosen and any(self._wanted.takes(info.stream, info.marks) for info in listed):
                 self.chosen[one] = None
                 self._looked.pop(one, None)

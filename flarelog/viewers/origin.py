@@ -66,10 +66,10 @@ class Origin(Readable, Protocol):
         unstored: bool = False,
         so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
-        """The streams of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which the length of each is
-        wanted. *unstored*: with the logs of which nothing was ever stored, which cannot be read. *so_far*: called again
-        and again with the streams listed so far, for each site where *sites* are named; the listing waits for it.
-        Raises CannotConnect, NotAllowed.
+        """The streams of *run*, of all runs if it is empty, or of *sites* in it; *times*: milliseconds since 1970 at
+        which the length of each is wanted. *unstored*: with the logs of which nothing was ever stored, which cannot be
+        read. *so_far*: called again and again with the streams listed so far, for each site where *sites* are named;
+        the listing waits for it. Raises CannotConnect, NotAllowed.
         """
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
@@ -215,7 +215,8 @@ class StoreOrigin:
 
         found: list[StreamInfo] = []
         there = await self._store.unstored(run, wanted) if unstored else ()
-        async for info in among(self._store.list(f"{run}/", wanted=wanted, unreadable=unstored), there):
+        held = self._store.list(f"{run}/" if run else "", wanted=wanted, unreadable=unstored)
+        async for info in among(held, there):
             found.append(info)
             if so_far is not None and len(found) % _TOLD == 0:
                 await so_far(found)

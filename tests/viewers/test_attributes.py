@@ -136,6 +136,21 @@ def test_all_runs_that_have_one_are_read_as_one_and_pods_of_one_name_are_told_ap
     assert asyncio.run(every(pods("a/web")).state("")) is RunState.RUNNING
 
 
+@pytest.mark.parametrize("count", [3, every_run.TOGETHER], ids=["few", "many"])
+def test_many_runs_are_listed_together(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin, asked = pods(*(f"r{number}/web" for number in range(count)), "x/db"), list[str]()
+
+    async def streams(run: str, *args: Any, **how: Any) -> list[StreamInfo]:
+        asked.append(run)
+        runs = [run] if run else await origin.runs()
+        return [info for one in runs for info in await Held.streams(origin, one, *args, **how)]
+
+    monkeypatch.setattr(origin, "streams", streams)
+    found = asyncio.run(every(origin, of_object("pod/web")).streams(""))
+    assert len({info.stream.run for info in found}) == len(found) == count
+    assert ("" in asked, len(asked)) == ((False, 4) if count == 3 else (True, 1))
+
+
 def test_what_grew_is_listed_without_its_attributes_and_stays_chosen() -> None:
     origin = every(pods("a/web"), of_object("pod/web"))
     reading = Reading(origin, Selection("", attributes=(of_object("pod/web"),)), View(), lambda text: None)
