@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from flarelog.errors import GAPS, OK, TIMEOUT
-from flarelog.model import SPOOL, Ended, Gap, Generation, Mark, StreamInfo
+from flarelog.model import Ended, Gap, Generation, Mark, StreamInfo
 from flarelog.text import are, legible, several, some
 from flarelog.values import changed, frozen
 
@@ -170,7 +170,7 @@ class Losses:
         if begin.source_offset >= end:
             self._unseen.pop(begin.identity, None)  # it goes on: its end may still be seen
         # The parts of a spool overlap, and a gap since the last part tells of what is missing.
-        if begin.source_offset > end and gaps == len(self.gaps) and SPOOL not in begin.notes:
+        if begin.source_offset > end and gaps == len(self.gaps) and not begin.is_part:
             self.skipped += begin.source_offset - end
         self._current = begin, len(self.gaps)
 

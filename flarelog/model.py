@@ -164,6 +164,11 @@ class Generation:
     clock: int = field(default=0, compare=False, kw_only=True)  # as in each mark, see Mark
     at: int = field(default=0, compare=False, kw_only=True)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether the generation is a part of a command's output, which may go on in another file."""
+        return SPOOL in self.notes
+
 
 @frozen
 class Ended:

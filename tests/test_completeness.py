@@ -30,7 +30,7 @@ from flarelog.model import Ended, Gap, Generation, Mark, Receipt, Redaction, Sta
 from flarelog.poc.judge import _log
 from flarelog.receiver.phases import missing, standing
 from flarelog.sender.outcome import Outcome, StreamOutcome
-from flarelog.sources.files.gaps import MISSING
+from flarelog.sources.spool.gaps import MISSING
 from flarelog.stores import choose
 from flarelog.stores.base import Appender, Missing
 from flarelog.stores.local.store import LocalStore

@@ -16,6 +16,7 @@ from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import InotifyWatch
+from flarelog.sources.spool.series import of_spools
 from flarelog.text import are, several, some
 
 FILES = 200_000  # maximum of files checked under a root
@@ -37,7 +38,7 @@ def source_of(
 ) -> SourceOptions | Row:
     """The files that a sidecar would send; a row if the patterns are invalid."""
     try:
-        return SourceOptions(root, tuple(include), tuple(exclude), sites=in_force(*site_policy))
+        return SourceOptions(root, tuple(include), tuple(exclude), sites=in_force(*site_policy), series=of_spools())
     except FlarelogError as error:
         return fail("consent", str(error), "ask the site's administrator, or correct the patterns")
 

@@ -21,6 +21,7 @@ from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
+from flarelog.sources.spool.series import of_spools
 from flarelog.values import changed
 
 
@@ -105,7 +106,7 @@ def command(
 
     def spool(directory: str) -> SourceOptions:
         given = {name: value for name, value in source.keywords.items() if name not in PART}
-        return partial(source.func, **given)(directory, include=("**",), exclude=HIDDEN, sites=consents)
+        return source.func(directory, include=("**",), exclude=HIDDEN, sites=consents, series=of_spools(), **given)
 
     def targets(run_id: str, of_spool: Wanted) -> list[SidecarOptions]:
         return [changed(wanted(address, run_id, of_spool), once=True, state=None) for address in receivers]
@@ -122,7 +123,7 @@ def command(
     else:
         if root is None:
             raise click.MissingParameter(param_hint="'--root'", param_type="option")
-        logs = checked(lambda: source(root, sites=consents))
+        logs = checked(lambda: source(root, sites=consents, series=of_spools()))
 
         def make() -> list[Sender[int]]:
             spools = LeftSpools(root, site, spool, targets, once=once)

@@ -30,7 +30,7 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
 from flarelog.sources.files.unmatched import left_out
 from flarelog.sources.process import names as spools
-from flarelog.sources.spool import Stored
+from flarelog.sources.spool.series import of_spools
 
 T = TypeVar("T")
 STDOUT = 1
@@ -130,7 +130,7 @@ def command(
     consents = checked(lambda: in_force(*site_policy))
     for consent in () if only_check else consents:  # a site without consent must not fail the command of flarelog run
         checked(consent.demand)
-    logs = checked(lambda: source(root, sites=consents, stored=Stored(len(receivers)) if until_stdin_ends else None))
+    logs = checked(lambda: source(root, sites=consents, series=of_spools(len(receivers) if until_stdin_ends else 0)))
     tls = checked(access.tls)
     targets = checked(
         lambda: [

@@ -36,6 +36,7 @@ from flarelog.sender.outcome import Outcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import why_left_out
+from flarelog.sources.spool.series import of_spools
 from flarelog.text import several
 from flarelog.values import changed
 from flarelog.wire.packing import Compression
@@ -181,7 +182,7 @@ class Producer(Embedded):
         self._options("run")  # raises now what would otherwise fail at the start of a run
 
     def _source_now(self) -> SourceOptions:
-        return changed(self._source, sites=in_force(*self._site_policy))
+        return changed(self._source, sites=in_force(*self._site_policy), series=of_spools())
 
     def _options(self, run: str) -> list[SidecarOptions]:
         source, started = self._source_now(), starts.now()  # of this run: the process may be much older

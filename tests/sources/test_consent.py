@@ -21,6 +21,7 @@ from flarelog.sources.files.lineage import birth_note
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import Change, What
 from flarelog.sources.redaction.mask import Rules
+from flarelog.sources.spool.series import of_spools
 from tests.rows import together
 from tests.sources.files.tailing import Site, Stored
 
@@ -142,9 +143,9 @@ def test_a_segment_of_a_spool_is_what_its_log_is(
     for name in (*names, ".out.log.spool", ".err.log.spool"):
         (tmp_path / name).touch()
     asked = (
-        SourceOptions(str(tmp_path), include, exclude)
+        SourceOptions(str(tmp_path), include, exclude, series=of_spools())
         if whose == "user"
-        else SourceOptions(str(tmp_path), sites=(Consent(include=include, exclude=exclude),))
+        else SourceOptions(str(tmp_path), sites=(Consent(include=include, exclude=exclude),), series=of_spools())
     )
     assert {name for name in names if asked.matches(name)} == let_go
     (tmp_path / ".out.log.spool").unlink()  # without its spool it is a log with a date in its name

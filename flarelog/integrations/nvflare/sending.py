@@ -20,6 +20,7 @@ from flarelog.security.tls import Tls
 from flarelog.sender.outcome import Outcome
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.unmatched import sizes
+from flarelog.sources.spool.series import of_spools
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ def unsent_jobs(
     """
 
     def look(job: str) -> Sizes | None:
-        found = SourceOptions(root(job), files, exclude)
+        found = SourceOptions(root(job), files, exclude, series=of_spools())
         return sizes(found) if os.path.isdir(found.directory) else None
 
     def send(job: str, how: Exit | None) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from flarelog.backoff import delay
 from flarelog.exit_marks import Exit
 from flarelog.replace import make_directory
-from flarelog.sources.spool import ending, ending_line
+from flarelog.sources.spool.record import ending, ending_line
 
 log = logging.getLogger(__name__)
 

@@ -134,7 +134,7 @@ class Containers:
             self._draining = True
             for tail in self._tails.values():
                 tail.drain(now)
-                tail.endings.said = self._exit
+                tail.said = self._exit
             touched |= set(self._tails)
         return touched
 

@@ -22,6 +22,7 @@ from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight
 from flarelog.sources.files.lineage import Age, order, originals
+from flarelog.sources.files.part import ALONE
 from flarelog.sources.files.record import Held
 from flarelog.text import legible
 
@@ -121,7 +122,7 @@ class Copies:
 
         gzip ends with the CRC-32 and the length of its content, so only likely copies are unpacked.
         """
-        if file.spool:  # a command's output is sent unchanged, whatever it looks like
+        if file.part is not ALONE:  # it is sent unchanged, whatever it looks like
             return False
         status = os.fstat(file.fd)
         size = status.st_size
@@ -142,7 +143,7 @@ class Copies:
 
     def is_opaque(self, file: SourceFile) -> bool | None:
         """Whether *file* is compressed, so that it cannot be masked; None while it has too few bytes to tell."""
-        if not file.rules or file.spool:
+        if not file.rules or file.part is not ALONE:
             return False
         begin = file.raw(0, 6)
         if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):

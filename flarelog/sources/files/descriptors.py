@@ -7,7 +7,6 @@ in it.
 from __future__ import annotations
 
 import errno
-import functools
 import logging
 import math
 import os
@@ -55,9 +54,9 @@ class Descriptors:
         file.closed = path in self.ledger.renames.closed
         unwatched = directory_of(path) in self.walk.unwatched
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
+        file.part = self.ledger.options.series.part(os.path.join(self.walk.root, path), file.is_of[1])
         if self.rules:
             file.lacks = (*file.lacks, self.rules.note)
-            file.look_around(functools.partial(self.ledger.part, file.is_of[0], file.beside))
         return file
 
     def scarce(self, file: SourceFile) -> bool:

@@ -10,18 +10,15 @@ import errno
 import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from flarelog.checksum import extend
-from flarelog.extents import spooled
 from flarelog.model import Activity
-from flarelog.sources import spool
 from flarelog.sources.files.home import Home
 from flarelog.sources.files.identity import HEAD, Sight, head, identity_of, opened
 from flarelog.sources.files.lineage import Age
 from flarelog.sources.files.nuls import EXTENT, SEARCH_EVERY, search
-from flarelog.sources.redaction.around import Around, Held, none_held
+from flarelog.sources.files.part import ALONE, Part
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
@@ -63,8 +60,7 @@ class SourceFile:
     lacks: tuple[str, ...] = ()  # the missing abilities of the file system, in the words of Generation.notes
     attributes: str = ""  # the known facts about the writer, in the words of Attributes
     activity: Activity | None = None  # of the writers while the file is silent
-    spool: str = ""  # the note of a generation that is a part of a command's output
-    beside: str = ""  # the path of the spool's record, for such a part
+    part: Part = ALONE  # of a text in several files
     linked: bool = True  # the path still leads to the file
     renamed: float = math.inf  # the sequence number of the last observed rename
     closed: bool = False  # a writer has closed the file, and no write was seen since
@@ -89,7 +85,6 @@ class SourceFile:
     limit: int | None = None  # while draining: the offset to stop at
     graced: bool = False  # while draining: the one read past the limit was made
     rules: Rules = UNREDACTED  # of masking
-    around: Around | None = None  # the bytes around a part of a command's output, for masking
     unseen: bool = False  # the file is a copy whose rest cannot be had any more
     told: bool = False  # a message said that the file was sent with other rules
 
@@ -103,8 +98,6 @@ class SourceFile:
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
             file = cls(fd, identity_of(fd, found), path, path, found.is_of, length=found.size, seen=found.size)
             file.opening, file.born, file.modified = opening_of(fd), found.born, found.modified
-            file.spool = spool.note(os.path.join(directory, path), found.is_of[1])
-            file.beside = spool.beside(os.path.join(directory, path)) if file.spool else ""
         except BaseException:
             os.close(fd)
             raise
@@ -124,12 +117,6 @@ class SourceFile:
     def removed(self) -> bool:
         """Whether the file has no name any more; a rotated file has one, also if no pattern matches it."""
         return not self.linked and os.fstat(self.fd).st_nlink == 0
-
-    @property
-    def command(self) -> str:
-        """The command whose output the file is a part of; empty where it is none."""
-        part = spooled(self.spool)
-        return part.token if part is not None else ""
 
     def name(self) -> str:
         """The last part of the open file's present or last path, as the kernel knows it; empty if it does not tell."""
@@ -328,17 +315,10 @@ class SourceFile:
         """The file's raw bytes, before masking."""
         return os.pread(self.fd, end - begin, begin)
 
-    def look_around(self, held: Held = none_held) -> None:
-        """Load the bytes around a part of a command's output, once."""
-        if self.spool and self.around is None:
-            self.around = Around.of(self.beside, self.is_of[1], held)
-
     def decided(self, rules: Rules, position: int, size: int) -> int:
         """The offset up to which the masking of *size* bytes by *rules* is decided; *position*: the shown bytes."""
-        if self.around is None:
-            return rules.decided(self.raw, position, size)
-        base, end = self.around.part.base, self.around.end(size)
-        return min(rules.decided(self.around.fetch(self.raw, size), base + position, end) - base, size)
+        part, base = self.part, self.part.base
+        return min(rules.decided(part.fetch(self.raw, size), base + position, part.end(size)) - base, size)
 
     def show(
         self, rules: Rules, offset: int, length: int, end: int, *, ended: bool, last: Last | None = None
@@ -346,10 +326,9 @@ class SourceFile:
         """The *length* bytes at *offset* as *rules* show them, like ``Rules.show``. *end*: its size, or, *ended*, the
         offset where it counts as ended, whatever follows. *last* takes the last raw bytes, with their offset.
         """
-        around = self.around
-        base = around.part.base if around is not None else 0
-        whole = base + end if around is None or ended else around.end(end)
-        fetch = self.raw if around is None else around.fetch(self.raw, end)
+        part, base = self.part, self.part.base
+        whole = base + end if ended else part.end(end)
+        fetch = part.fetch(self.raw, end)
 
         def noted(begin: int, until: int) -> bytes:
             raw = fetch(begin, until)
@@ -358,15 +337,7 @@ class SourceFile:
             return raw
 
         length = min(length, end - offset)
-        return rules.show(noted, base + offset, length, whole, around.torn if around is not None else -1)
-
-    def awaits(self) -> bool:
-        """Whether the masking of the last line depends on the output's next part."""
-        return False
-
-    def complete(self) -> bool:
-        """Whether the file is a part of a command's output that another part follows, so that it no longer grows."""
-        return False
+        return rules.show(noted, base + offset, length, whole, part.torn)
 
     def masked(self, matches: int, count: int) -> None:
         """Count the masking in the bytes that were read."""
@@ -393,11 +364,11 @@ class SourceFile:
         """The length of the hole at the position; 0 where bytes were written, or where the hole was reported before.
 
         A file system knows holes by the page; the NULs around one, up to the ends of their pages, count as well. At
-        offset 0, where a truncation leaves them, the NULs of a smaller hole count too. A part of a command's output has
-        no holes, because the spooler writes all bytes.
+        offset 0, where a truncation leaves them, the NULs of a smaller hole count too. A part has no holes, because all
+        its bytes are written.
         """
         begin = self.position
-        if self.spool or self.hole_end > begin or os.pread(self.fd, 1, begin) != b"\0":
+        if self.part is not ALONE or self.hole_end > begin or os.pread(self.fd, 1, begin) != b"\0":
             return 0
         end = data = self._behind_nuls(begin)
         if end % _PAGE == 0:
@@ -456,9 +427,9 @@ class SourceFile:
             crc, begin = extend(crc, data), begin + len(data)
         return crc
 
-    def lay_down(self, mark: Callable[[int], None] | None = None) -> bool:
-        """Close the file, and keep its size and mtime; False if its bytes are not those that were read. *mark* marks
-        the descriptor of a stored segment of a spool.
+    def lay_down(self, *, over: bool = False) -> bool:
+        """Close the file, and keep its size and mtime; False if its bytes are not those that were read. *over*: the
+        receiver has them all, and no more will follow.
         """
         status = os.fstat(self.fd)  # before the comparison, so that a later write is noticed
         if self.stop is None:
@@ -468,8 +439,8 @@ class SourceFile:
         elif self.there() != self.position:
             return False
         self.rest = status.st_size, status.st_mtime_ns
-        if self.spool and mark is not None:
-            mark(self.fd)
+        if over:
+            self.part.stored(self.fd)
         self.close()
         return True
 

@@ -157,7 +157,7 @@ class Files:
         discovery = self.discovery
         touched = discovery.strangers.meet_waiting(now) if discovery.ledger.draining else discovery.drain(now)
         for tail in self.logs.values():
-            tail.endings.said = self._exit
+            tail.said = self._exit
         return touched
 
     def exited(self, how: Exit) -> None:

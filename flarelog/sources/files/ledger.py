@@ -18,7 +18,6 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import Piece
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, What
-from flarelog.sources.spool import Segment
 
 MOVING = 1024  # moves whose destination was not reported yet, at most
 
@@ -107,8 +106,8 @@ class Ledger:
     def tail(self, log: str) -> Tail:
         """The log of that name, created if needed."""
         if log not in self.tails:
-            zone, job, stored = self.options.zone, self.options.job, self.options.stored
-            self.tails[log] = Tail(log, draining=self.draining, zone=zone, job=job, stored=stored)
+            tail = self.tails[log] = (self.options.series.tail or Tail)(log)
+            tail.draining, tail.zone, tail.job = self.draining, self.options.zone, self.options.job
         return self.tails[log]
 
     def know(self, tail: Tail, file: SourceFile) -> None:
@@ -135,12 +134,6 @@ class Ledger:
     def has_inode(self, found: Sight) -> bool:
         """Whether a known file has the inode of *found*."""
         return found.is_of in self._inodes
-
-    def part(self, device: int, record: str, segment: Segment) -> int:
-        """The descriptor of *segment*, a file of the spool with *record*; -1 if this process has not opened it."""
-        _, file = self.known.get(self._inodes.get((device, segment.inode), ""), (None, None))
-        # An inode number may be another file's by now.
-        return file.fd if file is not None and (file.beside, file.spool) == (record, segment.note) else -1
 
     def recognised(self, path: str, found: Sight) -> Known | None:
         """The known file that was *found* at *path*; None if only its descriptor would tell."""

@@ -19,11 +19,11 @@ from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, originals
 from flarelog.sources.files.links import outside
+from flarelog.sources.files.part import ALONE
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import GRAIN
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, directory_of
-from flarelog.sources.spool import segment_of
 from flarelog.text import legible
 from flarelog.values import changed
 
@@ -37,10 +37,10 @@ def _is_younger(one: Sight, other: Sight) -> bool:
 
 
 def is_part(file: SourceFile, path: str) -> bool:
-    """Whether *file*, at *path*, is a part of a command's output. Such a file belongs to the log of its spool, whatever
-    its birth. The log of a second command is called ``NAME-2``, like a rotated file.
+    """Whether *file*, at *path*, belongs to the log that its writer says, whatever its birth. The name of that log may
+    look like a rotated file's.
     """
-    return bool(file.spool) and not outside(path)
+    return file.part is not ALONE and not outside(path)
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Owner:
         if known_before is not None:
             name, start = known_before
         elif is_part(file, path):
-            name, start = segment_of(path), -1
+            name, start = os.path.join(os.path.dirname(path), file.part.log), -1
         else:
             name, start = look.early.get(path) or self.by_name(path, found, look) or "", -1
             if path in look.early:

@@ -13,8 +13,8 @@ from flarelog.lines.zones import check_zone
 from flarelog.options import option
 from flarelog.sources.consent import Consent, rules_of
 from flarelog.sources.files.lineage import names_of
+from flarelog.sources.files.series import Series
 from flarelog.sources.redaction.mask import Rules
-from flarelog.sources.spool import Stored, log_of
 from flarelog.values import changed, frozen
 
 PART = ("include", "exclude", "start_at", "ignore_older")  # the options that send a part of a directory
@@ -47,8 +47,8 @@ class SourceOptions:
     """Which files are sent. Raises InvalidOption.
 
     The patterns are globs, compared with a file's path under *root*; see ``flarelog.globs``. Without *include* all
-    files are sent except NOT_LOGS. An older segment of a spool follows its log: a pattern that includes NAME includes
-    ``NAME.00000007``, and a pattern that excludes either one excludes the segment.
+    files are sent except NOT_LOGS. A part of a log, by *series*, follows its log: a pattern that includes the log
+    includes the part, and a pattern that excludes either one excludes the part.
     """
 
     root: str
@@ -83,7 +83,7 @@ class SourceOptions:
     sites: tuple[Consent, ...] = ()  # the policies of the site's administrators, each of which must permit a file
     within: tuple[Within, str] | None = None  # what tells the run of a log, and the run whose logs are sent
     goes: bool = False  # the root is one of many that come and go: its absence is not reported
-    stored: Stored | None = None  # marks the stored segments of a spool; None: they are kept
+    series: Series = Series()  # tells the files that are parts of logs
 
     @property
     def directory(self) -> str:
@@ -103,7 +103,7 @@ class SourceOptions:
             raise InvalidOption(f"ignore_older must be a positive number of seconds, not {self.ignore_older:g}")
 
     def matches(self, path: str) -> bool:
-        log = log_of(self.root, path)
+        log = self.series.log_of(self.root, path)
         asked = any_of(self.include, log) if self.include else not any_of(NOT_LOGS, log)
         asked = asked and not any_of(self.exclude, log) and (log == path or not any_of(self.exclude, path))
         return asked and self.permits(path)
@@ -114,13 +114,13 @@ class SourceOptions:
             return False
         if not self.sites:
             return True
-        log = log_of(self.root, path)
+        log = self.series.log_of(self.root, path)
         return all(site.permits(log) and (log == path or not any_of(site.exclude, path)) for site in self.sites)
 
     def excludes(self, path: str) -> bool:
         """Whether the file at *path* is never sent, whatever its earlier names."""
         patterns = (*self.exclude, *(pattern for site in self.sites for pattern in site.exclude))
-        return any_of(patterns, path) or any_of(patterns, log_of(self.root, path))
+        return any_of(patterns, path) or any_of(patterns, self.series.log_of(self.root, path))
 
     def without(self, directory: str | None) -> SourceOptions:
         """These options without the files below *directory*, flarelog's own, if it is below the root."""

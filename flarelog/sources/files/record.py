@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
 from flarelog.exit_marks import Exit
-from flarelog.extents import extents, spooled
-from flarelog.model import SPOOL, Attributes, Ended, Gap, Generation, StreamId, StreamInfo
+from flarelog.extents import extents
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.files.identity import inode
 from flarelog.sources.files.nuls import extend_with_nuls
@@ -117,15 +117,12 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         return None
     found = None
     # A drain masks an unfinished line as if it ended there.
-    if rules:
-        file.look_around()
     if not rules or end <= file.decided(rules, 0, size):
         found = _settled_on(file, piece, rules, size)
     if found is None and rules:
         found = _settled_on(file, piece, rules, end, ended=True)
-    part = spooled(file.spool)
-    if found is None and rules and part is not None and part == spooled(piece.begin.notes):
-        # A part of a spool never changes. The bytes around it may be gone, so that its masking would differ now.
+    if found is None and rules and file.part.note and file.part.note in piece.begin.notes.split(","):
+        # A part of a text never changes. The bytes around it may be gone, so that its masking would differ now.
         found = _settled_on(file, piece, rules, size, stays=True)
     if found is not None and rules != file.rules:
         bytes_of = f"the bytes of {legible(file.path)} from offset {piece.begin.offset} to {piece.end}"
@@ -285,4 +282,4 @@ def is_left(info: StreamInfo) -> bool:
         return False
     if last is None:
         return True
-    return last.closed is None and inode(last.begin.identity) != (0, 0) and SPOOL not in last.begin.notes
+    return last.closed is None and inode(last.begin.identity) != (0, 0) and not last.begin.is_part

@@ -15,9 +15,9 @@ from flarelog.names import run_of
 from flarelog.sources.base import Contents
 from flarelog.sources.files.identity import sight
 from flarelog.sources.files.patterns import SourceOptions, below
+from flarelog.sources.files.series import Series
 from flarelog.sources.files.unmatched import files, sentence
 from flarelog.sources.files.walk import listed
-from flarelog.sources.process.names import lock_name
 from flarelog.text import several
 from flarelog.values import changed
 
@@ -180,9 +180,9 @@ class Directories:
             wanted = changed(self._wanted if run in self._earliest else later, root=str(path), goes=True)
             if self._own is not None and path in self._own.parents:
                 wanted = wanted.without(str(self._own))
-            seen, spools = contents(path, wanted.matches)
-            for spool in spools:
-                wanted = wanted.without(spool)
+            seen, apart = contents(path, wanted.matches, series=wanted.series)
+            for directory in apart:
+                wanted = wanted.without(directory)
             runs[run] = wanted, seen
         return runs, troubles
 
@@ -196,10 +196,10 @@ class Directories:
             start = wanted.start_at if run in self._earliest else "beginning"
             wanted, seen = changed(wanted, within=(self._pattern, run), start_at=start), []
             for path in paths:
-                of_one, spools = contents(path, wanted.matches, Path(self.root))
+                of_one, apart = contents(path, wanted.matches, Path(self.root), wanted.series)
                 seen.append(of_one)
-                for spool in spools:
-                    wanted = wanted.without(spool)
+                for directory in apart:
+                    wanted = wanted.without(directory)
             files, size = sum(each.files for each in seen), sum(each.size for each in seen)
             runs[run] = wanted, Contents(files, size, max(each.newest for each in seen))
         return runs, troubles
@@ -234,22 +234,23 @@ def _expression(part: str) -> re.Pattern[str]:
     return re.compile("".join(pieces.get(each) or re.escape(each) for each in re.split(r"(\{run\}|\*)", part)))
 
 
-def contents(directory: Path, matches: Callable[[str], bool], root: Path | None = None) -> tuple[Contents, list[str]]:
+def contents(
+    directory: Path, matches: Callable[[str], bool], root: Path | None = None, series: Series | None = None
+) -> tuple[Contents, list[str]]:
     """A snapshot of the files below *directory* whose paths relative to *root*, or else to *directory*, *matches*
-    takes; unreadable ones count. And the spools of flarelog run there, whose files do not count: they are sent in a
-    way of their own.
+    takes; unreadable ones count. And the directories there that *series* keeps apart, whose files do not count.
     """
     files = size = newest = 0
-    spools: list[str] = []
+    apart: list[str] = []
 
     def unseen(error: OSError) -> None:
         nonlocal files
         files += isinstance(error, PermissionError)
 
     for at, below_it, names in os.walk(directory, onerror=unseen):
-        if lock_name(os.path.basename(at)) in names:
+        if series is not None and series.apart(at, names):
             below_it.clear()
-            spools.append(at)
+            apart.append(at)
             continue
         place = os.path.relpath(at, root or directory)
         for name in names:
@@ -261,4 +262,4 @@ def contents(directory: Path, matches: Callable[[str], bool], root: Path | None 
                 unseen(error)
                 continue
             files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)
-    return Contents(files, size, newest), spools
+    return Contents(files, size, newest), apart

@@ -9,25 +9,22 @@ read again.
 
 from __future__ import annotations
 
-import functools
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
+from flarelog.exit_marks import Exit
 from flarelog.extents import extents
 from flarelog.lines.zones import told
 from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamInfo
 from flarelog.names import is_cut, log_of, told_of
 from flarelog.sources.files.copies import Rest
-from flarelog.sources.files.endings import Endings, ended_at, of_one
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.gaps import MISSING, Reached, missing, reached, too_late
 from flarelog.sources.files.lineage import birth_note, born_of, compare, order
+from flarelog.sources.files.part import ALONE
 from flarelog.sources.files.record import begins_as_stored, nul_runs, settled_on, shipped
 from flarelog.sources.files.truncation import rewritten, unchanged
-from flarelog.sources.spool import Command, Stored, commands
 from flarelog.values import changed, frozen
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file, not seen closed, may hold up its successor
@@ -41,7 +38,7 @@ HOLE = 64 << 20  # bytes of a hole that are sent as NULs, at most; a larger hole
 
 
 @frozen
-class _Segment:
+class _Span:
     """From *offset* of the stream on, bytes come from *file*, beginning at *source_offset*."""
 
     offset: int
@@ -68,23 +65,20 @@ class Tail:
     draining: bool = False
     zone: str = ""  # of the site's clock; empty: not reported
     job: str = ""  # the name of the run's job; empty: not reported
-    stored: Stored | None = None  # marks the stored segments of a spool
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
     # The identities of all begun generations, in order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
     newest: Newest | None = None
-    endings: Endings = field(default_factory=Endings)
+    said: Exit | None = None  # how the process whose log this is ended, as an observer saw it
     failed: Exception | None = None  # an error of a look at all logs, for this log's own reader
     current: SourceFile | None = None  # the file of the next bytes
-    _segments: list[_Segment] = field(default_factory=list)
+    _spans: list[_Span] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # reported for the current file
     _zone: str | None = None  # in the marks; None: the marks were cut off or replaced
-    _spooled: SourceFile | None = None  # the last part of a command's output
     _kept: int = 0  # begun files that the last release kept
     _since_release: int = 0  # files begun since the last release
     _held_since: float | None = None  # since when a newer file waits for the current one
-    _frees: bool = False  # a segment of a spool was acknowledged since the last release
 
     @property
     def activity(self) -> Activity | None:
@@ -101,8 +95,6 @@ class Tail:
         if self.failed is not None:
             failed, self.failed = self.failed, None
             raise failed
-        if self._frees:  # a small spool is full before the next look
-            self.release(now)
         ready: int | None = None
         if offset == self.end and marks == len(self.marks):
             file = self.current
@@ -122,45 +114,45 @@ class Tail:
 
     def _again(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         """Bytes that were read before and are not acknowledged."""
-        if not self._segments:  # the record tells of bytes that no known file holds
+        if not self._spans:  # the record tells of bytes that no known file holds
             return self._lost(offset, marks, 0)
-        at = max(n for n, segment in enumerate(self._segments) if n == 0 or segment.offset <= offset)
-        segment = self._segments[at]
-        end = self._segments[at + 1].offset if at + 1 < len(self._segments) else self.end
-        if segment.offset > offset or segment.file.fd < 0 or segment.gone:
+        at = max(n for n, span in enumerate(self._spans) if n == 0 or span.offset <= offset)
+        span = self._spans[at]
+        end = self._spans[at + 1].offset if at + 1 < len(self._spans) else self.end
+        if span.offset > offset or span.file.fd < 0 or span.gone:
             return self._lost(offset, marks, at)
-        if marks < len(self.marks):  # a mark within the segment has its place between the bytes
+        if marks < len(self.marks):  # a mark within the span has its place between the bytes
             end = min(end, self.marks[marks].offset)
-        data = segment.file.read(segment.source_offset + offset - segment.offset, min(room, end - offset))
-        if len(data) < min(room, end - offset) or not segment.file.intact():
-            self._truncated(segment.file, now)
+        data = span.file.read(span.source_offset + offset - span.offset, min(room, end - offset))
+        if len(data) < min(room, end - offset) or not span.file.intact():
+            self._truncated(span.file, now)
             return self._lost(offset, marks, at)
         return data
 
     def _lost(self, offset: int, marks: int, at: int) -> Mark:
-        """Make a gap of the bytes at *offset*, in the segment numbered *at*, which cannot be read again.
+        """Make a gap of the bytes at *offset*, in the span numbered *at*, which cannot be read again.
 
         Later bytes are read again, as far as possible.
         """
-        bounds = [offset, *(segment.offset for segment in self._segments[at + 1 :]), self.end]
+        bounds = [offset, *(span.offset for span in self._spans[at + 1 :]), self.end]
         # The losses in the removed marks still count.
         lost = sum(mark.length for mark in self.marks[marks:] if isinstance(mark, Gap))
         back: dict[SourceFile, int] = {}  # the offset to read on from
-        for segment, begin, end in zip(self._segments[at:], bounds, bounds[1:], strict=False):
-            file, source = segment.file, segment.source_offset + begin - segment.offset
+        for span, begin, end in zip(self._spans[at:], bounds, bounds[1:], strict=False):
+            file, source = span.file, span.source_offset + begin - span.offset
             # The kept part of a truncated file may be sent again.
-            there = min(file.start, source + end - begin) if segment.gone else source + end - begin
+            there = min(file.start, source + end - begin) if span.gone else source + end - begin
             if file.fd < 0 or there <= source:
                 lost += end - begin
                 continue
             lost += source + end - begin - there
             back[file] = min(source, back.get(file, source))
-        if not self._segments:
+        if not self._spans:
             lost += self.end - offset
         for file, source in back.items():
             file.start_at(source)
             file.begun = False
-        del self.marks[marks:], self._segments[at + 1 :]
+        del self.marks[marks:], self._spans[at + 1 :]
         self.end, self.current, self._zone = offset, None, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
         # Without an end, the stored bytes of the generation would be compared with the file's present bytes.
@@ -200,10 +192,9 @@ class Tail:
     def _sent(self, identity: str, born: int | None) -> None:
         """Record a generation that was begun here, or that the receiver holds."""
         self.begun[identity] = None
-        if born is not None and (self.newest is None or self.newest.born is None or born >= self.newest.born):
+        before = None if self.newest is None else self.newest.born
+        if before is None or (born is not None and born >= before):
             self.newest = Newest(identity, born)
-        elif born is None and (self.newest is None or self.newest.born is None):
-            self.newest = Newest(identity, None)
 
     # --- what comes next
 
@@ -224,11 +215,11 @@ class Tail:
                     self._begin(file, now)
                     return None
                 return ready
-        if self._spooled is not None and any(one.awaits() for one in self.files if one.begun):
+        if self._waits():
             return None
         following = self._following(now)
-        if following is None and self._may_end:
-            self._tell_ending(self._spooled, now)
+        if following is None:
+            self._tell_ending(now)
         if file is not None:
             if self._lets_go(file, now):
                 return self._look(now)
@@ -246,6 +237,10 @@ class Tail:
             self._begin(following, now)
         return None
 
+    def _waits(self) -> bool:
+        """Whether a file that was begun will have more to read, before any other file."""
+        return False
+
     def _following(self, now: float) -> SourceFile | None:
         """The file to read after the end of the current one: an older one that has grown, otherwise the next."""
         many = len(self.files) > MANY
@@ -253,7 +248,7 @@ class Tail:
             if file is self.current:
                 continue
             if file.begun:
-                if many and now - file.looked_at < LOOK_AT and not (file.around is not None and file.holds_back()):
+                if many and now - file.looked_at < LOOK_AT and not (file.part is not ALONE and file.holds_back()):
                     continue
                 file.looked_at = now
                 self._lets_go(file, now)
@@ -266,7 +261,7 @@ class Tail:
         rotated = not file.linked or file is not self.files[-1]
         if not rotated or not file.holds_back():
             return False
-        if not (file.closed or now - file.quiet_since >= HELD_BACK or file.complete()):
+        if not (file.closed or now - file.quiet_since >= HELD_BACK or file.part.complete()):
             return False
         file.finish()
         return True
@@ -290,27 +285,17 @@ class Tail:
             # The file was truncated before its first byte was read, for example while the receiver was down.
             file.begin_anew(0, file.seen)
         self._gap(file)
-        for token, lost in missing(self.marks, self.end, file.spool, file.position, self._commands(file)):
-            if lost:
-                self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, MISSING))
-            if token != file.command and (how := self.endings.earlier(file, token, self.marks, self.end)) is not None:
-                self.marks.append(how)
-        if self._spooled is not None and not of_one(self._spooled, file):
-            self._tell_ending(self._spooled, now)
-        self._spooled = file if file.spool else self._spooled
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
             # A writer that continues at its old offset in a truncated file leaves a hole in place of its earlier bytes.
             # The seen bytes were sent or reported as lost.
             unknown = hole - max(0, file.before - file.position) if file.position == 0 else hole
-            why = "a hole in the file is not sent; it reads as NULs"
-            if unknown > 0:
-                self.marks.append(Gap(self.end, EMPTY_DIGEST, unknown, why))
+            self._miss(unknown, "a hole in the file is not sent; it reads as NULs")
             file.start_at(file.position + hole)
             hole = 0
         file.hole_end = file.position + hole
         file.begins()
-        notes = [*file.lacks, *filter(None, (file.spool,))]
+        notes = [*file.lacks, *filter(None, (file.part.note,))]
         if hole > 0:
             notes.append(f"hole:{hole}")
         if file.born is not None:
@@ -324,15 +309,10 @@ class Tail:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, Attributes.job_word(self.job)))
         self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
         self._sent(file.identity, file.born)
-        self._segments.append(_Segment(self.end, file, file.position))
+        self._spans.append(_Span(self.end, file, file.position))
         self.current, file.begun, self._held_since = file, True, None
         self._attributes = ""
         self._tell(file)
-
-    def _commands(self, file: SourceFile) -> list[Command]:
-        """The commands of the spool of *file*; empty while it continues the command that was read last."""
-        same = self._spooled is not None and of_one(self._spooled, file)
-        return commands(file.beside) if file.spool and not same else []
 
     def _tell(self, file: SourceFile) -> None:
         """Report the attributes of the writer of *file*, the current one, once."""
@@ -348,27 +328,32 @@ class Tail:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
             self._zone = self.zone
 
-    @property
-    def _may_end(self) -> bool:
-        """Whether the end of the log's writer is known, or will be."""
-        return self._spooled is not None or (self.draining and self.endings.said is not None)
-
-    def _tell_ending(self, file: SourceFile | None, now: float) -> None:
-        """Report how the command of *file*, or the process whose log this is, ended, once all its output was read."""
-        how, last = self.endings.due(file, self.marks, self.end), file or self.current
-        if how is not None and (last is None or last is not self.current or self._available(last, now) <= 0):
+    def _tell_ending(self, now: float) -> None:
+        """Report how the log's writer ended, if that is known, once all its bytes were read."""
+        how = self._ending()
+        if how is not None and (self.current is None or self._available(self.current, now) <= 0):
             self.marks.append(how)
 
-    def _owes(self) -> bool:
-        """Whether a command's end is still to be reported."""
-        return self._may_end and self.endings.due(self._spooled, self.marks, self.end) is not None
+    def _ending(self) -> Exit | None:
+        """How the log's writer ended, if that is known and still to be reported."""
+        return self._unreported(self.said) if self.draining else None
+
+    def _unreported(self, how: Exit | None) -> Exit | None:
+        """*how* as a mark at the end; None if the log has it."""
+        if how is None or any(isinstance(one, Exit) and one.process == how.process for one in self.marks):
+            return None
+        return changed(how, offset=self.end)
 
     def _gap(self, file: SourceFile) -> None:
         """Report the bytes cut off *file*, once."""
         if file.cut:
-            why = f"at least {file.cut} bytes were truncated before they were read"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, file.cut, why))
+            self._miss(file.cut, f"at least {file.cut} bytes were truncated before they were read")
             file.cut = 0
+
+    def _miss(self, length: int, why: str) -> None:
+        """Report *length* bytes as lost at the end, if there are any."""
+        if length > 0:
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, length, why))
 
     def _end_current(self, reason: str) -> None:
         self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
@@ -383,7 +368,7 @@ class Tail:
             return False
         if file is self.current:
             self._end_current("truncated")
-        self._segments = [changed(old, gone=True) if old.file is file else old for old in self._segments]
+        self._spans = [changed(old, gone=True) if old.file is file else old for old in self._spans]
         size = file.seen
         file.begin_anew(unchanged(file, size), size)
         if file.limit is not None:
@@ -404,7 +389,7 @@ class Tail:
         # This is the whole cost of a look at a quiet log, and there may be very many.
         return (
             len(self.files) > 1
-            or self._owes()
+            or self._ending() is not None
             or any(
                 not file.linked or (file.length != file.position and file.shown(file.length) != file.position)
                 for file in self.files
@@ -413,8 +398,6 @@ class Tail:
 
     def insert(self, file: SourceFile) -> None:
         """Add *file* before the first younger one that is not begun; no file goes before a begun one."""
-        if file.spool and self.marks:
-            self._pass_over(file, reached(self.marks, self.end), commands)
         if file.begun:
             self.files.insert(0, file)
             return
@@ -428,7 +411,7 @@ class Tail:
         held = [file for file in self.files if file.begun or file.identity in self.begun]
         waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
         key = order(self.log)
-        self.files = held + sorted(waiting, key=lambda file: key(file.age))
+        self.files[:] = held + sorted(waiting, key=lambda file: key(file.age))
 
     def take_back(self, file: SourceFile) -> None:
         """Continue *file*, a generation that this process sent and that had gone in between."""
@@ -436,40 +419,27 @@ class Tail:
         file.start_at(min(last.source_offset + last.length, file.length))
         file.begun, file.found_as = True, last.path
 
-    def _pass_over(self, file: SourceFile, log: Reached, known: Callable[[str], list[Command]]) -> None:
-        """Skip the bytes of *file*, a part of a command's output, before the place that *log* has reached.
-
-        *known* reads the commands of a spool's record.
-        """
-        size = os.fstat(file.fd).st_size
-        late = too_late(file.spool, size, file.born, log, functools.partial(known, file.beside))
-        if late > file.position:
-            file.start_at(late)
-            file.begun = file.begun or late == size
-
     # --- what is held
 
     def acknowledged(self, offset: int) -> None:
-        """Release segments: the receiver holds every byte before *offset*."""
+        """Release spans: the receiver holds every byte before *offset*."""
         self._acked = offset
-        while len(self._segments) > 1 and self._segments[1].offset <= offset:
-            del self._segments[0]
-            self._frees = self.stored is not None
+        while len(self._spans) > 1 and self._spans[1].offset <= offset:
+            del self._spans[0]
 
     def release(self, now: float) -> None:
         """Close rotated files whose bytes are acknowledged and that no writer can extend. The search stops at the first
         file that is not begun, so that a log of very many files stays cheap.
         """
-        unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
+        unstored = {span.file for span in self._spans} if self._acked < self.end else set()
         before = len(self.files)
         end = next((n for n, file in enumerate(self.files) if not file.begun), before)
-        mark = None if self.stored is None else functools.partial(self.stored.mark, id(self))
         self.files[:end] = [
             file
             for file in self.files[:end]
-            if file in unstored or not (self._may_go(file, now) and file.lay_down(mark))
+            if file in unstored or not (self._may_go(file, now) and file.lay_down(over=True))
         ]
-        self._kept, self._since_release, self._frees = end - (before - len(self.files)), 0, False
+        self._kept, self._since_release = end - (before - len(self.files)), 0
 
     def rest(self, now: float) -> None:
         """Close a quiet file whose bytes are stored, though it may grow, because descriptors are short."""
@@ -479,19 +449,19 @@ class Tail:
         quiet = (
             file.linked
             and file.begun
-            and not file.spool
+            and file.part is ALONE
             and file.size(now) == file.position
             and now - file.quiet_since >= QUIET
         )
         if quiet and file.lay_down():
             self.files.remove(file)
             self.current = None
-            self._segments.clear()
+            self._spans.clear()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self.current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
-        if file.spool or file.stop is not None:  # the spooler has begun a later segment; or the rest is another run's
+        if file.part is not ALONE or file.stop is not None:  # a later part was begun; or the rest is another run's
             return True
         # Bytes written to a removed file after its descriptor is closed are lost.
         return file.closed or now - file.quiet_since >= (REMOVED_AFTER if file.removed else RELEASE_AFTER)
@@ -500,11 +470,11 @@ class Tail:
         """Whether a tail can send from *offset* and *marks* on without the receiver's record."""
         if marks > len(self.marks) or offset == self.end:
             return marks <= len(self.marks)
-        if not self._segments or not self._segments[0].offset <= offset <= self.end:
+        if not self._spans or not self._spans[0].offset <= offset <= self.end:
             return False
-        ends = [*(segment.offset for segment in self._segments[1:]), self.end]
+        ends = [*(span.offset for span in self._spans[1:]), self.end]
         # A receiver that lost stored bytes may need files that are closed since.
-        return all(segment.file.fd >= 0 for segment, end in zip(self._segments, ends, strict=True) if end > offset)
+        return all(span.file.fd >= 0 for span, end in zip(self._spans, ends, strict=True) if end > offset)
 
     def drain(self, now: float) -> None:
         """Read only the available bytes of the last generation from now on; each earlier one is read to its end before
@@ -517,7 +487,7 @@ class Tail:
 
     def drained(self, now: float) -> bool:
         """Whether a draining tail has nothing left to send."""
-        if not self.draining or self.waiting or self._owes():
+        if not self.draining or self.waiting or self._ending() is not None:
             return False
         self.drain(now)
         return all(
@@ -557,7 +527,7 @@ class Tail:
         for file in self.files:
             file.close()
         self.files.clear()
-        self._segments.clear()
+        self._spans.clear()
         self.current = None
 
     def unread(self, *, look: bool = True) -> int:
@@ -582,17 +552,15 @@ class Tail:
         for mark in info.marks:
             if isinstance(mark, Generation):
                 self._sent(mark.identity, born_of(mark.notes))
-        if lost:
-            why = f"{lost} bytes were acknowledged, are lost at the receiver, and cannot be read again"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
-        self._segments.clear()
+        self._miss(lost, f"{lost} bytes were acknowledged, are lost at the receiver, and cannot be read again")
+        self._spans.clear()
         self.current = None
         pieces = shipped(info)
         nuls = nul_runs(info, pieces)
         last = next(reversed(pieces.values()), None)
-        if rest is not None and rest.length:
+        if rest is not None:
             why = f"{rest.length} bytes were compressed before they were sent: they are in {rest.path} at the site"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, rest.length, why))
+            self._miss(rest.length, why)
         for file in self.files:
             piece = pieces.get(file.identity)
             read = file.position
@@ -619,23 +587,17 @@ class Tail:
                 if piece is last and piece.closed is None and settled.goes_on:
                     self.current = file
                     self._attributes = file.attributes = _told(info.marks)
-                    self._segments.append(_Segment(self.end, file, file.position))
-                if file.spool and piece is last:
-                    self._spooled = file
+                    self._spans.append(_Span(self.end, file, file.position))
                 continue
             file.start = 0  # the skipped bytes are no longer in the file
             file.start_at(filled if filled >= 0 and begins_as_stored(file, info, filled) else 0)
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
-        parts = [file for file in self.files if file.spool and (file.begun or file.identity not in self.begun)]
-        if parts:
-            log, known = reached(info.marks, info.committed), functools.cache(commands)
-            for file in parts:
-                self._pass_over(file, log, known)
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
-            # Later bytes would be unknown, except after the end of a command.
-            whole = ended_at(info.marks, last.begin) == self.end
-            reason = "rotated" if rest is not None else "removed" if whole else "unseen"
+            # Later bytes would be unknown, unless the process that the generation's notes name has ended there.
+            exits = [one.process for one in info.marks if isinstance(one, Exit) and one.offset == info.committed]
+            over = any(f":{process}:" in last.begin.notes for process in exits)
+            reason = "rotated" if rest is not None else "removed" if over else "unseen"
             self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
 
     def lacks(self, info: StreamInfo) -> list[str]:

@@ -22,11 +22,11 @@ from typing import NamedTuple, TypeVar
 
 from flarelog.backoff import delay
 from flarelog.names import path_of
-from flarelog.sources import spool
 from flarelog.sources.files.activity import NOTHING, Fares, Process
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.openers import PROC, Inode, pids, writes
+from flarelog.sources.files.part import Part
 from flarelog.sources.files.sockets import Waits, waits
 from flarelog.sources.gpus import GPUS
 from flarelog.text import legible
@@ -286,10 +286,10 @@ class Writers:
             return used
         names = {inode: os.path.basename(file.path) for inode, (_, file) in due.items()}
         growing = self._growing(time.monotonic())
-        beside = {inode: (file.beside, file.spool) for inode, (_, file) in {**growing, **due}.items() if file.beside}
+        parts = {inode: file.part for inode, (_, file) in {**growing, **due}.items()}
         rest = {inode: os.path.basename(file.path) for inode, (_, file) in growing.items()}
         idle = {inode for inode, (_, file) in due.items() if self._asked[file.identity].fares.is_idle}
-        found, more = await _aside(partial(_timed, names, beside, rest, idle))
+        found, more = await _aside(partial(_timed, names, parts, rest, idle))
         self._learn(due, found, growing, time.monotonic())
         return used + more
 
@@ -383,15 +383,14 @@ async def _aside(work: Callable[[], T]) -> T:
 
 def _timed(
     names: dict[Inode, str],
-    beside: dict[Inode, tuple[str, str]],
+    parts: dict[Inode, Part],
     growing: dict[Inode, str],
     idle: Collection[Inode],
 ) -> tuple[dict[Inode, Written], float]:
-    """The writers found, and the seconds of CPU that it took. *beside*: the record of a spool and the note of the
-    generation, for a file that is a command's output; the rest as in ``who_writes``.
+    """The writers found, and the seconds of CPU that it took. *parts*: of texts, the files' own; the rest as in
+    ``who_writes``.
     """
     began = time.thread_time()
-    said = {inode: spool.command(path, note) for inode, (path, note) in beside.items()}
-    commands = {inode: command for inode, command in said.items() if command is not None}
+    commands = {inode: writer for inode, part in parts.items() if (writer := part.writer()) is not None}
     found = who_writes(names, commands=commands, growing=growing, idle=idle)
     return found, time.thread_time() - began

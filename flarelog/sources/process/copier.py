@@ -15,7 +15,7 @@ import signal
 import time
 
 from flarelog.sources.process.spooler import Stream
-from flarelog.sources.spool import Segment, beside, opened, segments
+from flarelog.sources.spool.record import Segment, beside, opened, segments
 
 PIECE = 1 << 16  # bytes at once
 RECENT = 1 << 12  # bytes at the end of a spool's record that a copier reads first
@@ -81,8 +81,8 @@ class Reading:
         return False
 
     def _open(self, one: Segment) -> int:
-        with contextlib.suppress(OSError), opened(beside(self.path), one) as fd:
-            return os.dup(fd)
+        with contextlib.suppress(OSError):
+            return opened(beside(self.path), one)
         return -1
 
 

@@ -173,6 +173,11 @@ def lock_name(key: str) -> str:
     return f".{key}.lock"
 
 
+def is_spool(directory: str, names: Collection[str]) -> bool:
+    """Whether *directory*, with the files *names*, is that of a command that has a place of its own."""
+    return lock_name(os.path.basename(directory)) in names
+
+
 def _write(lock: int, claim: _Claim) -> None:
     with contextlib.suppress(OSError):  # on a full disk the lock still guards its own name
         os.ftruncate(lock, 0)
@@ -261,10 +266,9 @@ class Spool:
 def spools(base: str) -> Iterator[Spool]:
     """The spools that commands of ``flarelog run`` made in *base*, and may still write."""
     for lock in sorted(glob.iglob(os.path.join(glob.escape(base), "*", "*", "*", ".*.lock"))):
-        root = os.path.dirname(lock)
-        if os.path.basename(lock) == lock_name(os.path.basename(root)):
-            site = os.path.dirname(root)
-            yield Spool(os.path.basename(os.path.dirname(site)), os.path.basename(site), root)
+        run, site, _, name = lock.split("/")[-4:]
+        if is_spool(root := os.path.dirname(lock), [name]):
+            yield Spool(run, site, root)
 
 
 def lock_all(root: str) -> list[int]:

@@ -17,15 +17,14 @@ import time
 from flarelog.exit_marks import Exit
 from flarelog.replace import make_directory, replace_file
 from flarelog.sources.process.shared import Patience, Shared
-from flarelog.sources.spool import (
+from flarelog.sources.spool.record import (
     LEAD,
     Segment,
     beside,
     command_line,
     dropped_line,
     ending_line,
-    is_stored,
-    lead,
+    kept,
     lead_line,
     lead_path,
     segments,
@@ -281,7 +280,7 @@ class Segments:
         """Remove the oldest segments that are stored and copied; returns whether there were any. Raises OSError."""
         freed = False
         for each in self._older():
-            if not is_stored(each[1]) or not (self.shared.gone or self._end_of(each) <= self.shared.copied):
+            if os.stat(each[1]).st_mode & 0o200 or not (self.shared.gone or self._end_of(each) <= self.shared.copied):
                 break
             self._drop(*each)
             freed = True
@@ -353,7 +352,8 @@ class Segments:
         """Keep the last bytes up to the end of the segment *gone*; False on failure, after which more is masked."""
         token, end, before = self._lead
         if (token, end) != (gone.token, gone.base):
-            before = lead(beside(self.path), gone.token, gone.base)
+            begin, before = kept(beside(self.path), gone.token)
+            before = before if begin + len(before) == gone.base else b""
         with contextlib.suppress(OSError):
             with open(path, "rb") as file:
                 file.seek(max(0, size - LEAD))

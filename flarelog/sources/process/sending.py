@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
 from flarelog.locks import has_the_word, take
 from flarelog.sources.process.names import Place, hidden_files, remove
-from flarelog.sources.spool import beside, lead_path, log_of
+from flarelog.sources.spool.record import beside, lead_path, log_of
 from flarelog.text import legible, some
 
 _FIRST, _LONGEST = 0.5, 30.0  # seconds before a restart

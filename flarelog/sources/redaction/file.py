@@ -37,7 +37,7 @@ class RedactedFile(SourceFile):
         cut = self._cut_behind(position)
         if cut is not None:
             return min(cut, size)
-        end = size if self.around is None else self.around.end(size)
+        end = self.part.end(size)
         if self._decided[:2] != (end, position):
             self._decided = end, position, self.decided(self.rules, position, size)
         decided = self._decided[2]
@@ -45,31 +45,21 @@ class RedactedFile(SourceFile):
             return decided
         cut = min(size, self.limit) if self.limit is not None and self.limit > position else size
         self.cuts = (*self.cuts, cut)
-        if self.around is not None:
-            self.around.ends(size)
+        self.part.ends(size)
         return cut
 
     def _cut_behind(self, offset: int) -> int | None:
         return next((cut for cut in self.cuts if cut > offset), None)
 
     def _end(self, cut: int | None) -> tuple[int, bool]:
-        """(the end of the file, or *cut*; whether the bytes after it are ignored). After a complete part of a command's
-        output, the bytes known at the cut count.
+        """(the end of the file, or *cut*; whether the bytes after it are ignored). After a complete part of a text, the
+        bytes known at the cut count.
         """
         size = os.fstat(self.fd).st_size
         return (size, False) if cut is None else (cut, cut < size)
 
     def holds_back(self) -> bool:
         return self._cut_behind(self.position) is None and self.there() > self.position
-
-    def awaits(self) -> bool:
-        if self.around is None or self.limit is not None or not self.holds_back():
-            return False
-        size = os.fstat(self.fd).st_size
-        return self.finished != size and self.around.goes_on(size) and self.shown(size) <= self.position
-
-    def complete(self) -> bool:
-        return self.around is not None and self.around.complete()
 
     def added(self, room: int, now: float) -> bytes:
         return b""  # the shown size needs the full path

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flarelog.sources.files import discovery, file, identity, owner, record, tail, walk
+from flarelog.sources.files import discovery, file, identity, owner, record, walk
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.watch import InotifyWatch
 from tests.sources.files.tailing import NoWatch, Site
 
 LOG = "log.txt"
-_MODULES: tuple[Any, ...] = (discovery, file, identity, owner, record, tail, walk)
+_MODULES: tuple[Any, ...] = (discovery, file, identity, owner, record, walk)
 
 
 class Calls:

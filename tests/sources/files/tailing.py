@@ -18,6 +18,7 @@ from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import ROTATION_GRACE
 from flarelog.sources.files.watch import Change
+from flarelog.sources.spool.series import of_spools
 
 
 class NoWatch:
@@ -79,7 +80,7 @@ class Site:
         self.root = root
         self.now = 0.0
         self.clock: int | None = None  # ms by which the marks' clock is ahead of the files'
-        self.options = SourceOptions(str(root), **options)  # type: ignore[arg-type]
+        self.options = SourceOptions(str(root), **{"series": of_spools(), **options})  # type: ignore[arg-type]
         self.stored: dict[str, Stored] = {}
         self.truth: dict[str, list[bytearray]] = {}  # by identity: the bytes between truncations
         self.discovery = Discovery(self.options, NoWatch())

@@ -12,6 +12,7 @@ from flarelog.errors import InvalidOption
 from flarelog.sources.base import Contents
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import Directories, RunPattern, contents
+from flarelog.sources.spool.series import of_spools
 from tests.rows import together
 from tests.unprivileged import unprivileged
 
@@ -261,7 +262,7 @@ def test_the_files_of_a_spool_are_no_logs_of_a_run(tmp_path: Path) -> None:
     for name in ("stdout.log", ".run.lock"):
         (root / name).write_bytes(b"one\n")
     (tmp_path / "job-1" / "other.log").write_bytes(b"two\n")
-    found = Directories(RunPattern("path:{run}/**"), SourceOptions(str(tmp_path))).look()
+    found = Directories(RunPattern("path:{run}/**"), SourceOptions(str(tmp_path), series=of_spools())).look()
     assert found is not None
     ((wanted, seen),) = found[0].values()
     assert (seen.files, seen.size) == (1, 4)

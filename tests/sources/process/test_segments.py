@@ -14,7 +14,8 @@ from flarelog.extents import spooled
 from flarelog.model import Gap
 from flarelog.sources.process.segments import SMALLEST, Segments
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import Stored, beside, ending, note, segments
+from flarelog.sources.spool.record import beside, ending, segment_at, segments
+from flarelog.sources.spool.series import of_spools
 from tests.sources.files.tailing import Site
 
 TOKEN = "0123456789abcdef"
@@ -80,12 +81,18 @@ def test_the_oldest_go_and_the_rest_is_the_outputs_end(spool: Spool) -> None:
     assert MOST - 2 * SMALLEST <= len(kept) <= MOST
 
 
+def note(path: Path) -> str:
+    """The word of a generation's notes for the segment at *path*."""
+    found = segment_at(str(path), path.stat().st_ino)
+    return found.note if found is not None else ""
+
+
 def test_each_segment_knows_its_place_in_the_output(spool: Spool) -> None:
     said = b"".join(pieces(30))
     for piece in pieces(30):
         spool.say(piece)
     for path in spool.path.parent.glob("out.log*"):
-        word = spooled(note(str(path), path.stat().st_ino))
+        word = spooled(note(path))
         assert word is not None
         assert word.token == TOKEN
         assert said[word.base :].startswith(path.read_bytes())
@@ -137,7 +144,7 @@ def test_what_cannot_be_written_is_passed_over_and_the_next_segment_knows(spool:
     spool.segments.retry()
     spool.say(b"after")
     assert (spool.kept(), spool.shared.lost, spool.shared.trouble) == (b"beforeafter", 7, 0)
-    word = spooled(note(str(spool.path), spool.path.stat().st_ino))
+    word = spooled(note(spool.path))
     assert word is not None
     assert word.base == len(b"beforelosttoo")
 
@@ -243,7 +250,7 @@ def test_the_end_of_a_command_is_known_however_many_parts_stand_behind_it(spool:
 
 
 def test_what_is_stored_makes_room_before_the_next_look_at_the_files(tmp_path: Path) -> None:
-    site, spool = Site(tmp_path, stored=Stored(1)), Spool(tmp_path / "out.log")
+    site, spool = Site(tmp_path, series=of_spools(1)), Spool(tmp_path / "out.log")
     for piece in pieces(12):
         spool.say(piece)
     older = sorted(tmp_path.glob("out.log.????????"))

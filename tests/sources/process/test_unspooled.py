@@ -14,7 +14,7 @@ import pytest
 from flarelog.sources.process import copier
 from flarelog.sources.process.segments import SMALLEST, Awaited, Segments
 from flarelog.sources.process.shared import PATIENCE, RING, Patience, Shared
-from flarelog.sources.spool import Stored
+from flarelog.sources.spool.record import Stored
 from tests.sources.process.test_segments import TOKEN
 
 PIECE = bytes(range(251)) * 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flarelog.model import Ended, Gap, Generation, Mark
-from flarelog.sources.files.gaps import MISSING, missing, reached, too_late
-from flarelog.sources.spool import Command
+from flarelog.sources.spool.gaps import MISSING, missing, reached, too_late
+from flarelog.sources.spool.record import Command
 from tests.rows import together
 
 A, B = "spool:aa:", "spool:bb:"

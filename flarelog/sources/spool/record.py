@@ -21,7 +21,6 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -56,13 +55,8 @@ class Segment:
 def beside(path: str) -> str:
     """The path of the record for the segment at *path*."""
     directory, name = os.path.split(path)
-    return os.path.join(directory, f".{segment_of(name)}.spool")
-
-
-def segment_of(path: str) -> str:
-    """The log of the segment at *path*."""
-    older = _SEGMENT.fullmatch(path)
-    return older[1] if older else path
+    older = _SEGMENT.fullmatch(name)
+    return os.path.join(directory, f".{older[1] if older else name}.spool")
 
 
 def log_of(root: str, path: str) -> str:
@@ -75,12 +69,10 @@ def segments(path: str, most: int = _MOST) -> list[Segment]:
     """The segments in the last *most* bytes of the record at *path*, the oldest first; empty if it cannot be read."""
     found = []
     for said in _lines(path, most=most):
-        try:
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # a torn line, or another kind of line
             one = Segment(str(said["token"]), int(said["number"]), int(said["base"]), int(said["inode"]))
-        except (ValueError, TypeError, KeyError):
-            continue  # a torn line, or another kind of line
-        if one.base >= 0 and spooled(one.note) == Spooled(one.token, one.base):
-            found.append(one)
+            if one.base >= 0 and spooled(one.note) == Spooled(one.token, one.base):
+                found.append(one)
     return found
 
 
@@ -113,22 +105,16 @@ def log_path(record: str) -> str:
     return os.path.join(directory, name[1:].removesuffix(".spool"))
 
 
-@contextlib.contextmanager
-def opened(record: str, segment: Segment) -> Iterator[int]:
-    """Open the file of *segment* and give its descriptor. Raises OSError, also where the file is gone."""
+def opened(record: str, segment: Segment) -> int:
+    """The descriptor of the file of *segment*, for the caller to close. Raises OSError, also where the file is gone."""
     newest = log_path(record)
     # The newest first, because it may be renamed meanwhile: to its number, or for the last segment of a command to the
     # next one.
     for path in (newest, f"{newest}.{segment.number:08d}", f"{newest}.{segment.number + 1:08d}"):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
-            continue
-        try:
             if os.fstat(fd).st_ino == segment.inode:
-                yield fd
-                return
-        finally:
+                return fd
             os.close(fd)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), newest)
 
@@ -153,11 +139,6 @@ class Stored:
             os.fchmod(fd, 0o400)
 
 
-def is_stored(path: str) -> bool:
-    """Whether the segment at *path* is stored at every receiver. Raises OSError."""
-    return not os.stat(path).st_mode & 0o200
-
-
 def lead_path(record: str) -> str:
     return f"{record.removesuffix('.spool')}.lead"
 
@@ -165,12 +146,6 @@ def lead_path(record: str) -> str:
 def lead_line(token: str, end: int) -> bytes:
     """The first line of a lead file: its bytes are those before *end* of the command's output."""
     return json.dumps({"lead": token, "end": end}).encode() + b"\n"
-
-
-def lead(record: str, token: str, end: int) -> bytes:
-    """The kept bytes before *end* of the output of the command *token*; empty where none are kept."""
-    begin, data = kept(record, token)
-    return data if begin + len(data) == end else b""
 
 
 def kept(record: str, token: str) -> tuple[int, bytes]:
@@ -190,13 +165,10 @@ def command_line(token: str, pid: int, started: int) -> bytes:
     return json.dumps({"command": token, "pid": pid, "started": started}).encode() + b"\n"
 
 
-def command(path: str, note: str) -> tuple[int, int] | None:
-    """(pid, start time) of the command whose output is the generation with *note*, from the record at *path*; None
-    where the record has none.
-    """
-    of = spooled(note)
+def command(path: str, token: str) -> tuple[int, int] | None:
+    """(pid, start time) of the command *token*; None where the record at *path* does not tell."""
     for said in reversed(_lines(path, b'"command"')):
-        if of is not None and said.get("command") == of.token:
+        if said.get("command") == token:
             pid, started = said.get("pid"), said.get("started")
             return (pid, started) if isinstance(pid, int) and isinstance(started, int) else None
     return None
@@ -205,11 +177,9 @@ def command(path: str, note: str) -> tuple[int, int] | None:
 def ending(path: str, token: str = "") -> Exit | None:
     """How the command *token* ended, or whichever command the record at *path* is about; None while it does not say."""
     for said in _lines(path, b'"exit"'):
-        if token in ("", said.get("exit")):
-            try:
+        with contextlib.suppress(TypeError, KeyError):
+            if token in ("", said["exit"]):
                 return Exit(**{**said["how"], "offset": 0, "digest": 0, "process": str(said["exit"])})
-            except (TypeError, KeyError):
-                continue
     return None
 
 
@@ -221,19 +191,13 @@ def ending_line(how: Exit) -> bytes:
 
 def _lines(path: str, word: bytes = b"", most: int = _MOST) -> list[dict[str, Any]]:
     """The parsed lines with *word* of the record at *path*; without a word, of its last *most* bytes."""
-    try:
+    text, most, found = b"", _MOST_LINES if word else most, []
+    with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return []
-    try:
-        size = os.fstat(fd).st_size
-        most = _MOST_LINES if word else most
-        text = os.pread(fd, most, max(0, size - most))
-    except OSError:
-        return []
-    finally:
-        os.close(fd)
-    found = []
+        try:
+            text = os.pread(fd, most, max(0, os.fstat(fd).st_size - most))
+        finally:
+            os.close(fd)
     for line in text.split(b"\n") if word in text else ():
         if word not in line:
             continue
@@ -242,6 +206,6 @@ def _lines(path: str, word: bytes = b"", most: int = _MOST) -> list[dict[str, An
     return [said for said in found if isinstance(said, dict)]
 
 
-def note(path: str, inode: int) -> str:
-    """The word for a generation's notes about the file at *path*; empty where it is no segment."""
-    return next((one.note for one in reversed(segments(beside(path))) if one.inode == inode), "")
+def segment_at(path: str, inode: int) -> Segment | None:
+    """The segment that is the file at *path*, with that *inode*; None where it is none."""
+    return next((one for one in reversed(segments(beside(path))) if one.inode == inode), None)

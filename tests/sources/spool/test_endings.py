@@ -54,6 +54,18 @@ def test_each_command_of_a_log_ends_in_its_place(site: Site, tmp_path: Path) -> 
     assert arrive(site) == [(f"{n:016x}", 10_000 * (n + 1)) for n in range(3)]
 
 
+def test_a_command_whose_output_is_gone_ends_before_the_next_one(site: Site, tmp_path: Path) -> None:
+    first = Spool(tmp_path / LOG, token="a" * 16)
+    first.say(b"x" * 1000)
+    ended(first)
+    second = Spool(tmp_path / LOG, token="b" * 16)
+    for _ in range(100):
+        second.say(b"y" * 1000)
+    ended(second)
+    assert arrive(site) == [("a" * 16, 0), ("b" * 16, len(second.kept()))]
+    assert sum(gap.length for gap in site.gaps(LOG)) == 101_000 - len(second.kept())
+
+
 def test_a_drain_waits_for_the_end_of_a_command(site: Site, tmp_path: Path) -> None:
     spool = Spool(tmp_path / LOG)
     spool.say(b"hello")
@@ -113,7 +125,7 @@ def drained(site: Site) -> list[object]:
     """Drain; return the command ends of the logs whose processes were seen to end."""
     site.discovery.drain(site.now)
     for tail in site.discovery.tails.values():
-        tail.endings.said = SEEN
+        tail.said = SEEN
     return arrive(site)
 
 
@@ -121,7 +133,7 @@ def test_an_end_that_somebody_saw_is_told_behind_what_was_written_until_then(sit
     site.append(LOG, b"hello")
     arrive(site)
     (tail,) = site.discovery.tails.values()
-    tail.endings.said = SEEN
+    tail.said = SEEN
     assert arrive(site) == [], "somebody may still be read"
     site.append(LOG, b" world")
     assert drained(site) == [(SEEN.process, 11)]

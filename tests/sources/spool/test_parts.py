@@ -15,17 +15,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog import sources
 from flarelog.extents import extents
 from flarelog.extents import spooled as spooled_note
 from flarelog.model import Ended, Gap, Generation
 from flarelog.sources.process import segments
 from flarelog.sources.process.segments import SMALLEST, Segments
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.redaction import around, mask
-from flarelog.sources.redaction.around import Around
+from flarelog.sources.redaction import mask
 from flarelog.sources.redaction.mask import Rules
-from flarelog.sources.spool import LEAD, Segment
+from flarelog.sources.spool import part as parts_of
+from flarelog.sources.spool import record
+from flarelog.sources.spool.part import SpooledPart
+from flarelog.sources.spool.record import LEAD, Segment
+from flarelog.sources.spool.series import of_spools
 from tests.often import often
 from tests.sources.files.tailing import Site
 from tests.sources.redaction.test_redact import FILES, RULES, reference, small
@@ -177,9 +179,9 @@ def test_what_is_shown_of_the_parts_is_what_is_shown_of_the_whole(
     data: bytes, rules: Rules, part: int, steps: list[tuple[int, int]]
 ) -> None:
     data += b"\n"
-    sizes = mock.patch.object(around, "LEAD", 346), mock.patch.object(segments, "LEAD", 346)
+    sizes = mock.patch.object(parts_of, "LEAD", 346), mock.patch.object(segments, "LEAD", 346)
     ruled = mock.patch("flarelog.sources.files.patterns.SourceOptions.rules", return_value=rules)
-    with small(), sizes[0], sizes[1], ruled, mock.patch.object(sources.spool, "LEAD", 346), spooled(part=part) as spool:
+    with small(), sizes[0], sizes[1], ruled, mock.patch.object(record, "LEAD", 346), spooled(part=part) as spool:
         left = data
         for count, what in steps:
             spool.say(left[:count])
@@ -365,8 +367,9 @@ def test_no_later_part_is_taken_for_one_that_is_gone_whose_inode_it_has(tmp_path
     inodes = [os.stat(tmp_path / name).st_ino for name in ("out.log.00000001", "out.log")]
     parts = [Segment("ab", 1, 0, inodes[0]), Segment("ab", 2, 10, inodes[1]), Segment("ab", 9, 900, inodes[1])]
     (tmp_path / ".out.log.spool").write_bytes(b"".join(part.line() for part in parts))
-    first = Around.of(str(tmp_path / ".out.log.spool"), inodes[0])
-    assert first is not None
+    first = of_spools().part(str(tmp_path / "out.log.00000001"), inodes[0])
+    assert isinstance(first, SpooledPart)
+    first.look_around()
     assert first.end(10) == 10
     assert not first.goes_on(10)
     assert first.complete()

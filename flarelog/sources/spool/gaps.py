@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from flarelog.extents import spooled
 from flarelog.model import Ended, Gap, Generation, Mark
 from flarelog.sources.files.lineage import born_of
-from flarelog.sources.spool import Command
+from flarelog.sources.spool.record import Command
 from flarelog.values import frozen
 
 MISSING = "the command's output was not spooled, or the full spool dropped it before it was sent"
