@@ -142,6 +142,15 @@ def test_one_module_chooses_where_logs_come_from() -> None:
     assert "sources/choose.py" in users
 
 
+def test_no_other_kind_of_source_knows_of_spools() -> None:
+    users = {
+        path.relative_to(PACKAGE / "sources").parts[0]
+        for path in modules()
+        if path.is_relative_to(PACKAGE / "sources") and any("sources.spool" in name for name in imports(path))
+    }
+    assert users == {"spool", "process"}, "process writes what spool reads"
+
+
 def module_of(path: Path) -> str:
     return ".".join(("flarelog", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
