@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import field
 
-from flarelog.values import frozen
+from flarelog.values import changed, frozen
 
 CERTAIN, LIKELY, OTHERS, NONE = "certain", "likely", "others", "none"
 OOMS = ("", CERTAIN, LIKELY, OTHERS, NONE)
@@ -44,6 +44,8 @@ class Exit:
     oom_within: int = 0  # ms before the end within which the counter rose, if it rose shortly before
     cgroup: str = ""
     oom: str = ""
+    until: int = -1  # the offset after the command's last byte; -1: *offset*, because its end was known in time
+    cause: str = ""  # why the platform ended the command, in its own word, such as Evicted; empty: it is not known to
     clock: int = field(default=0, compare=False, kw_only=True)  # as in each mark, see Mark
     at: int = field(default=0, compare=False, kw_only=True)
 
@@ -51,10 +53,17 @@ class Exit:
         for name in _TIMES:
             if getattr(self, name) > _LATEST:
                 object.__setattr__(self, name, 0)
+        if self.until >= self.offset:
+            object.__setattr__(self, "until", -1)
 
     @property
     def well(self) -> bool:
         return not self.status and not self.signal
+
+    @property
+    def placed(self) -> Exit:
+        """This end right after the command's last byte."""
+        return self if self.until < 0 else changed(self, offset=self.until, until=-1)
 
     @property
     def when(self) -> int:
@@ -68,7 +77,8 @@ class Exit:
         if self.signal:
             how = f"killed by {signal_name(self.signal)}{', core dumped' if self.core else ''}"
         took = f" after {_spoken(self.ended - self.started)}" if 0 < self.started <= self.ended else ""
-        return f"{how}{took}{self._memory()}"
+        why = f"; Kubernetes ended the pod: {self.cause}" if self.cause else ""
+        return f"{how}{took}{self._memory()}{why}"
 
     def _memory(self) -> str:
         if self.oom in (LIKELY, OTHERS) and self.oom_after < 0:  # without a counter: what the kubelet says

@@ -496,8 +496,9 @@ class StreamInfo:
 
     @property
     def exits(self) -> tuple[Exit, ...]:
-        """The ends of the commands whose output the stream is."""
-        return tuple(mark for mark in self.marks if isinstance(mark, Exit))
+        """The ends of the commands whose output the stream is, each after its command's last byte."""
+        ends = (mark.placed for mark in self.marks if isinstance(mark, Exit))
+        return tuple(sorted(ends, key=lambda end: end.offset))
 
     @property
     def generations(self) -> int:

@@ -56,6 +56,7 @@ def exit_record(mark: Exit) -> dict[str, object]:
         "oom_kill_after": mark.oom_after if mark.oom_after >= 0 else None,
         "cgroup": mark.cgroup or None,
         "oom": mark.oom or None,
+        "cause": mark.cause or None,
     }
 
 

@@ -27,6 +27,11 @@ KILLED = replace(ENDED, signal=signal.SIGKILL)
             id="likely",
         ),
         pytest.param(
+            replace(ENDED, status=137, cause="Evicted"),
+            "exit code 137 after 12.5 s; Kubernetes ended the pod: Evicted",
+            id="evicted",
+        ),
+        pytest.param(
             replace(KILLED, oom="certain"),
             "killed by SIGKILL after 12.5 s; the kernel killed this process because memory ran out: OOM",
             id="certain",
@@ -68,3 +73,9 @@ def test_a_time_outside_the_calendar_is_unknown(name: str) -> None:
     assert getattr(changed(ended, **{name: 1 << 62}), name) == 0
     assert getattr(changed(ended, **{name: 253_402_300_799_999}), name) == 253_402_300_799_999
     assert Exit(0, 0, "aa", ended=1 << 62, clock=1 << 62).when == 0
+
+
+def test_an_end_that_was_known_late_is_placed_after_the_last_byte() -> None:
+    late = replace(ENDED, offset=9, until=4)
+    assert (late.placed.offset, late.placed.until) == (4, -1)
+    assert replace(ENDED, offset=9, until=12).placed.offset == 9, "it is not trusted"

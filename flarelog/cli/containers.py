@@ -76,7 +76,7 @@ def senders(
             labels=where.labels,
             gangs=gangs,
             run_from=options.run_from,
-            lost=mirror.lost if mirror is not None else None,
+            copies=mirror,
             **given,
         )
     )

@@ -45,7 +45,7 @@ def size_of(mark: Mark) -> int:
         case Attributes():
             texts = (mark.words,)
         case Exit():
-            texts = (mark.process, mark.boot_id, mark.cgroup, 300 * " ")  # its numbers
+            texts = (mark.process, mark.boot_id, mark.cgroup, mark.cause, 300 * " ")  # its numbers
     # JSON escapes a character that is not plain in up to twelve bytes.
     return _MARK + sum(len(text) * (1 if text.isascii() and text.isprintable() else 12) for text in texts)
 

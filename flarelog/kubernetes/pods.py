@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import LIKELY, OTHERS, Exit
@@ -20,7 +20,7 @@ from flarelog.values import frozen
 
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name", "ray.io/cluster")
 _KEPT = 253  # characters of a value: a pod's name may have as many
-_KILLED = 137  # the exit code of a container whose main process was killed by SIGKILL
+_KILLED, _TERMINATED = 137, 143  # the exit codes of a container whose main process died of SIGKILL and SIGTERM
 _ID_SHOWN = 32  # characters of a container's id
 _LONGEST = 1000  # characters of all attributes: a peer takes 1024
 
@@ -34,14 +34,29 @@ class Ended:
     reason: str
     started: int
     ended: int
+    cause: str = ""  # why the pod was ended, if this attempt ended so
 
-    def mark(self, offset: int) -> Exit:
-        """The mark for it at *offset*. The kubelet says OOMKilled of a container in which any process was killed so: a
-        main process that was not killed ended of something else (kubernetes#104454).
+    @property
+    def process(self) -> str:
+        """As in its mark."""
+        return self.identity.rpartition("//")[2][:_ID_SHOWN]
+
+    def mark(self, offset: int, until: int = -1) -> Exit:
+        """The mark for it at *offset*; *until* as there. The kubelet says OOMKilled of a container in which any process
+        was killed so: a main process that was not killed ended of something else (kubernetes#104454).
         """
         oom = "" if self.reason != "OOMKilled" else LIKELY if self.status == _KILLED else OTHERS
-        process = self.identity.rpartition("//")[2][:_ID_SHOWN]
-        return Exit(offset, EMPTY_DIGEST, process, self.status, started=self.started, ended=self.ended, oom=oom)
+        return Exit(
+            offset,
+            EMPTY_DIGEST,
+            self.process,
+            self.status,
+            started=self.started,
+            ended=self.ended,
+            oom=oom,
+            until=until,
+            cause=self.cause,
+        )
 
 
 @frozen
@@ -124,7 +139,7 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         for one in _list(status.get(key))
     ]
     attempts = {str(one.get("name")): count for one in statuses if isinstance(count := one.get("restartCount"), int)}
-    ended = dict(end for one in statuses for end in _ends(one))
+    ended = dict(end for one in statuses for end in _ends(one, _cause(metadata, status)))
     running = ((str(one.get("name")), one) for one in statuses if _map(one.get("state")).get("running") is not None)
     ids = {(name, attempts.get(name, 0)): str(one.get("containerID") or "") for name, one in running}
     return Pod(
@@ -134,7 +149,7 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         str(metadata.get("name") or ""),
         str(spec.get("nodeName") or ""),
         labels,
-        str(status.get("reason") or ""),
+        _reason(status),
         {str(one.get("name")): (str(one.get("containerID") or ""), str(one.get("image") or "")) for one in statuses},
         ended,
         ids | {attempt: end.identity for attempt, end in ended.items()},
@@ -142,6 +157,36 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         ranks(labels, annotations, containers),
         _owner(metadata, labels),
     )
+
+
+class _Cause(NamedTuple):
+    """Why a pod was ended, and since when: milliseconds since 1970, 0: unknown."""
+
+    reason: str = ""
+    since: int = 0
+
+    def of(self, code: int, ended: int) -> str:
+        """The reason, if a container ended for it: later, or, if the time is not known, as one that was killed."""
+        return self.reason if (ended >= self.since > 0) or (not self.since and code in (_KILLED, _TERMINATED)) else ""
+
+
+def _disruption(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition that names who ends the pod. Its reasons:
+    https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+    """
+    found = map(_map, _list(status.get("conditions")))
+    return next((one for one in found if (one.get("type"), one.get("status")) == ("DisruptionTarget", "True")), {})
+
+
+def _reason(status: Mapping[str, Any]) -> str:
+    return str(status.get("reason") or _disruption(status).get("reason") or "")
+
+
+def _cause(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> _Cause:
+    if reason := _reason(status):
+        return _Cause(reason, _moment(_disruption(status).get("lastTransitionTime")))
+    at, grace = _moment(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
+    return _Cause("Deleted", at - 1000 * grace if isinstance(grace, int) else at) if at else _Cause()
 
 
 def _owner(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str]:
@@ -156,8 +201,10 @@ def _owner(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str,
     return "", ""
 
 
-def _ends(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Ended]]:
-    """The ends of attempts in the status of a container: of the present one, and of the one before."""
+def _ends(status: Mapping[str, Any], cause: _Cause) -> Iterator[tuple[tuple[str, int], Ended]]:
+    """The ends of attempts in the status of a container: of the present one, and of the one before. Only the present
+    one can have ended for the *cause* for which the pod was ended.
+    """
     name, attempt = str(status.get("name")), status.get("restartCount")
     if not isinstance(attempt, int):
         return
@@ -167,7 +214,8 @@ def _ends(status: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], Ended]]:
         identity, code = said.get("containerID"), said.get("exitCode")
         if identity and isinstance(code, int) and 0 <= code < 256 and number >= 0:
             times = _moment(said.get("startedAt")), _moment(said.get("finishedAt"))
-            yield (name, number), Ended(str(identity), code, str(said.get("reason") or ""), *times)
+            why = "" if said is before else cause.of(code, times[1])
+            yield (name, number), Ended(str(identity), code, str(said.get("reason") or ""), *times, why)
 
 
 def _moment(text: object) -> int:

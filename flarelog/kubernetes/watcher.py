@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from operator import itemgetter
 
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 FIRST, LONGEST = 1.0, 60.0  # seconds before another attempt
 REPEAT = 300.0  # seconds between two warnings of one trouble
+ENDS = 64  # ends of attempts that are remembered of a pod
 LATE = 600.0  # seconds for which a deleted pod is remembered: its last bytes may come later
 
 
@@ -90,7 +92,9 @@ class Pods:
             self._gone.pop(pod.uid, None)
         listed.discard(pod.uid)
         if (before := self._by_uid.get(pod.uid)) is not None:  # the API forgets all ends but the last two
-            pod = changed(pod, ends=dict(before.ends) | dict(pod.ends), ids=dict(before.ids) | dict(pod.ids))
+            ends = dict(before.ends) | dict(pod.ends)
+            ends = {key: ends[key] for key in sorted(ends, key=itemgetter(1))[-ENDS:]}
+            pod = changed(pod, ends=ends, ids=dict(before.ids) | dict(pod.ids))
         if before != pod:
             self._by_uid[pod.uid] = pod
             self.version += 1

@@ -285,7 +285,7 @@ class Attributes(_message.Message):
     def __init__(self, words: _Optional[str] = ...) -> None: ...
 
 class Exit(_message.Message):
-    __slots__ = ("process", "status", "signal", "core", "started_ms", "ended_ms", "boot_id", "maxrss", "user_cpu_ms", "sys_cpu_ms", "oom_before", "oom_after", "oom_within_ms", "cgroup", "oom")
+    __slots__ = ("process", "status", "signal", "core", "started_ms", "ended_ms", "boot_id", "maxrss", "user_cpu_ms", "sys_cpu_ms", "oom_before", "oom_after", "oom_within_ms", "cgroup", "oom", "until", "cause")
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -301,6 +301,8 @@ class Exit(_message.Message):
     OOM_WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
     CGROUP_FIELD_NUMBER: _ClassVar[int]
     OOM_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     process: str
     status: int
     signal: int
@@ -316,7 +318,9 @@ class Exit(_message.Message):
     oom_within_ms: int
     cgroup: str
     oom: str
-    def __init__(self, process: _Optional[str] = ..., status: _Optional[int] = ..., signal: _Optional[int] = ..., core: bool = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., boot_id: _Optional[str] = ..., maxrss: _Optional[int] = ..., user_cpu_ms: _Optional[int] = ..., sys_cpu_ms: _Optional[int] = ..., oom_before: _Optional[int] = ..., oom_after: _Optional[int] = ..., oom_within_ms: _Optional[int] = ..., cgroup: _Optional[str] = ..., oom: _Optional[str] = ...) -> None: ...
+    until: int
+    cause: str
+    def __init__(self, process: _Optional[str] = ..., status: _Optional[int] = ..., signal: _Optional[int] = ..., core: bool = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., boot_id: _Optional[str] = ..., maxrss: _Optional[int] = ..., user_cpu_ms: _Optional[int] = ..., sys_cpu_ms: _Optional[int] = ..., oom_before: _Optional[int] = ..., oom_after: _Optional[int] = ..., oom_within_ms: _Optional[int] = ..., cgroup: _Optional[str] = ..., oom: _Optional[str] = ..., until: _Optional[int] = ..., cause: _Optional[str] = ...) -> None: ...
 
 class Finish(_message.Message):
     __slots__ = ("receipt",)

@@ -249,10 +249,20 @@ class Flow:
         """Add marks of the stream, from number *first* on; known ones are skipped."""
         if first <= self.marks:
             self._pending.extend(marks[self.marks - first :])
+            self._place_ends(marks[self.marks - first :])
             self._losses.add(marks[self.marks - first :])
             if self.stamps is not None:
                 self.stamps.learn(marks[self.marks - first :])
             self.marks = max(self.marks, first + len(marks))
+
+    def _place_ends(self, marks: Sequence[Mark]) -> None:
+        """Move the ends in *marks* that became known late to where they belong, unless that was passed."""
+        if any(isinstance(mark, Exit) and mark.until >= self.position for mark in marks):
+            placed = [
+                mark.placed if isinstance(mark, Exit) and mark.until >= self.position else mark
+                for mark in self._pending
+            ]
+            self._pending = deque(sorted(placed, key=lambda mark: (mark.offset, not isinstance(mark, Exit))))
 
     def arrive(self, at: int, now: int) -> None:
         """Learn that bytes from *at* on arrive at *now*, in nanoseconds since 1970."""
@@ -411,7 +421,8 @@ class Flow:
                 text, name = f"gap: {gap_sentence(mark)}", "gap"
                 event = {"length": mark.length, "reason": legible(mark.reason)}
             case Exit():
-                text, name = f"the command ended: {legible(mark.sentence)}", "exit"
+                which = "" if mark.until < 0 else f" that wrote the bytes before offset {mark.until}"
+                text, name = f"the command{which} ended: {legible(mark.sentence)}", "exit"
                 event = exit_record(mark)
             case Ended():
                 name, event = "file-ended", {"reason": legible(mark.reason)}

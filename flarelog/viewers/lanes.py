@@ -186,7 +186,9 @@ class _Site:
             self._signs.append(self._ended(mark, one))
         elif isinstance(mark, Exit) and mark.process not in self._exits:
             self._exits.add(mark.process)
-            self._signs.append(Sign(one.at, "exit" if mark.well else "failed", mark.sentence, one.log, mark.offset))
+            self._signs.append(
+                Sign(one.at, "exit" if mark.well else "failed", mark.sentence, one.log, mark.placed.offset)
+            )
 
     def _ended(self, mark: Ended, one: Moment) -> Sign:
         if mark.reason in SEEN:

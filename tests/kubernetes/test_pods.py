@@ -31,25 +31,84 @@ def pod(name: str, **labels: str) -> Pod:
 @together(
     "name, ends",
     [
-        pytest.param("succeeded", {0: (0, "")}, id="well"),
-        pytest.param("failed", {0: (3, "")}, id="a-code"),
-        pytest.param("segfault", {0: (139, "")}, id="a-signal"),
-        pytest.param("attempts", {2: (3, ""), 3: (3, "")}, id="the-last-two-attempts"),
-        pytest.param("oom", {0: (137, LIKELY)}, id="killed-at-the-memory-limit"),
-        pytest.param("oom-of-a-child", {0: (0, OTHERS)}, id="another-process-was-killed"),
-        pytest.param("evicted", {0: (137, "")}, id="evicted"),
+        pytest.param("succeeded", {0: (0, "", "")}, id="well"),
+        pytest.param("failed", {0: (3, "", "")}, id="a-code"),
+        pytest.param("segfault", {0: (139, "", "")}, id="a-signal"),
+        pytest.param("attempts", {2: (3, "", ""), 3: (3, "", "")}, id="the-last-two-attempts"),
+        pytest.param("oom", {0: (137, LIKELY, "")}, id="killed-at-the-memory-limit"),
+        pytest.param("oom-of-a-child", {0: (0, OTHERS, "")}, id="another-process-was-killed"),
+        pytest.param("evicted", {0: (137, "", "Evicted")}, id="evicted"),
+        pytest.param("preempted", {0: (137, "", "Preempting")}, id="preempted"),
+        pytest.param("deadline", {0: (137, "", "DeadlineExceeded")}, id="past-its-deadline"),
         pytest.param("no-image", {}, id="never-started"),
     ],
 )
-def test_each_attempt_ends_as_the_api_says(name: str, ends: dict[int, tuple[int, str]]) -> None:
+def test_each_attempt_ends_as_the_api_says(name: str, ends: dict[int, tuple[int, str, str]]) -> None:
     marks = {attempt: end.mark(7) for (_, attempt), end in pod(name).ends.items()}
-    assert {attempt: (mark.status, mark.oom) for attempt, mark in marks.items()} == ends
+    assert {attempt: (mark.status, mark.oom, mark.cause) for attempt, mark in marks.items()} == ends
     assert all(mark.offset == 7 and mark.process for mark in marks.values())
 
 
 def test_the_end_of_another_process_is_not_said_to_be_this_ones() -> None:
     (mark,) = (end.mark(0) for end in pod("oom-of-a-child").ends.values())
     assert mark.sentence.endswith("OOMKilled: the kernel killed another process of the container")
+
+
+@together(
+    "status, metadata, cause",
+    [
+        pytest.param({}, {}, "", id="of-itself"),
+        pytest.param(
+            {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]},
+            {},
+            "EvictionByEvictionAPI",
+            id="evicted-by-the-api",
+        ),
+        pytest.param(
+            {"conditions": [{"type": "DisruptionTarget", "status": "False", "reason": "x"}]}, {}, "", id="not"
+        ),
+        pytest.param(
+            {
+                "reason": "Preempting",
+                "conditions": [
+                    {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": "2026-11-28T23:45:03Z"}
+                ],
+            },
+            {},
+            "",
+            id="it-had-ended-before",
+        ),
+        pytest.param(
+            {}, {"deletionTimestamp": "2026-11-28T23:45:30Z", "deletionGracePeriodSeconds": 30}, "Deleted", id="deleted"
+        ),
+        pytest.param(
+            {},
+            {"deletionTimestamp": "2026-11-28T23:45:30Z", "deletionGracePeriodSeconds": 5},
+            "",
+            id="it-had-ended-before-it-was-deleted",
+        ),
+        pytest.param({"conditions": 7, "reason": None}, {"deletionTimestamp": []}, "", id="strange"),
+    ],
+)
+def test_an_end_says_who_ended_the_pod(status: dict[str, Any], metadata: dict[str, Any], cause: str) -> None:
+    found = recorded("preempted")  # its container ended at 23:45:02
+    del found["status"]["reason"]
+    found["status"] |= {"conditions": []} | status
+    found["metadata"] |= metadata
+    made = pod_of(found)
+    assert made is not None
+    (end,) = made.ends.values()
+    assert end.cause == cause
+    assert (f"the pod: {cause}" in end.mark(0).sentence) == bool(cause)
+
+
+def test_an_earlier_attempt_has_not_ended_for_what_ended_the_pod() -> None:
+    found = recorded("attempts")
+    found["status"]["reason"] = "Evicted"
+    found["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] = 137
+    made = pod_of(found)
+    assert made is not None
+    assert {attempt: end.cause for (_, attempt), end in made.ends.items()}[2] == ""
 
 
 def test_a_container_that_waits_to_be_restarted_has_ended_in_its_latest_attempt() -> None:

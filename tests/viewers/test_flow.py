@@ -218,6 +218,22 @@ def test_the_notes_behind_the_last_lines_are_shown_with_them(size: int, tail: in
     assert found == (shown or ["gap", "0", "1", "gap", "2", "exit"])
 
 
+def test_an_end_that_was_known_late_is_shown_where_the_command_ended_unless_that_was_passed() -> None:
+    marks: list[Mark] = [Ended(2, 0, "rotated"), Generation(2, 0, "1.log", 0, "b"), Exit(4, 0, "1-1", 3, until=2)]
+    for learnt, shown in (
+        (0, ["0", "exit code 3", "1"]),
+        (4, ["0", "1", "that wrote the bytes before offset 2 ended"]),
+    ):
+        flow, found = Flow(STREAM, PLAIN), list[str]()
+        for at in range(5):
+            if at == learnt:
+                flow.learn(0, marks)
+            found += texts(flow.feed(at, b"0\n1\n"[at : at + 1], 0.0))
+        found += texts(flow.close(0.0))
+        found = [text for text in found if "file" not in text]
+        assert [part in text for part, text in zip(shown, found, strict=True)] == [True] * len(shown), found
+
+
 def test_the_last_lines_are_those_that_are_chosen() -> None:
     view = View(Choice((re.compile("[12]$"),)), partial(Renderer, "plain"))
     data = b"".join(b"%d\n" % n for n in range(30))

@@ -84,7 +84,8 @@ MARKS: list[Mark] = [
     Gap(9, 2, 4096, "truncated before they were read"),
     Gap(0, 0, 0, ""),
     Exit(3, 7, "aa", 137),
-    Exit(BIG, 7, "aa", 0, 9, True, 1, 2, "b-o-o-t", BIG, 3, 4, 0, 1, 400, "/a/b", "likely"),
+    Exit(BIG, 7, "aa", 0, 9, True, 1, 2, "b-o-o-t", BIG, 3, 4, 0, 1, 400, "/a/b", "likely", 5, "Evicted"),
+    Exit(9, 7, "aa", until=0),
 ]
 CHUNKS = [
     Chunk(at, data, digest)

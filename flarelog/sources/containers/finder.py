@@ -125,6 +125,7 @@ class Containers:
                     self._reopen(row, file)
                 row.tail.files.sort(key=lambda file: row.turns[key_of(file)])
                 row.tail.resume(info)
+                row.pod = None  # the record may lack marks that were reported
             except OSError as error:
                 row.tail.failed = _not_compared(error)
 
@@ -186,40 +187,29 @@ class Containers:
             touched |= self._vanish(self._rows[directory])
         for directory in sorted(present):
             touched |= self._list(self._rows[directory], now)
-        touched |= self._advance_all(now) | self._tell()
+        touched |= self._advance_all(now)
         if any(row.unopened for row in self._rows.values()):
             for tail in self._tails.values():
                 tail.rest(now)
-        touched |= self._end_attempts()
+        touched |= self._tell(now)
         return touched | look_at_all(self._tails.values(), now)
 
-    def _tell(self) -> set[str]:
-        """Pass on what is known by now of the writers; returns the logs with something new."""
-        version, touched = self._wanted.version, set[str]()
-        if version == self._told:
-            return touched
-        self._told = version
+    def _tell(self, now: float) -> set[str]:
+        """Pass on what is known by now of the writers and of their ends; returns the logs with something new."""
+        version, pods, copies, touched = self._wanted.version, self._wanted.pods, self._wanted.copies, set[str]()
         for row in self._rows.values():
-            for key, file in row.files.items():
-                words = self._wanted.words(row.container, row.turns[key][0])
-                if file.attributes != words:
-                    file.attributes = words
-                    touched.add(row.tail.log)
-        return touched
-
-    def _end_attempts(self) -> set[str]:
-        """Report how attempts ended, each after its last byte; returns the logs with something new. What the API says
-        after the next attempt has begun is not reported: the mark would stand among that attempt's bytes.
-        """
-        pods, touched = self._wanted.pods, set[str]()
-        for row in self._rows.values() if pods is not None else ():
             pod = pods.of(row.container.uid) if pods is not None else None
-            for (name, attempt), end in sorted(pod.ends.items()) if pod is not None else ():
-                if name == row.container.name and row.has_read(attempt):
-                    mark = end.mark(row.tail.end)
-                    if all(mark.process != one.process for one in row.tail.marks if isinstance(one, Exit)):
-                        row.tail.marks.append(mark)
+            if version != self._told and (pod is not None or row.pod is None):  # what the API forgets changes nothing
+                for key, file in row.files.items():
+                    words = self._wanted.words(row.container, row.turns[key][0])
+                    if file.attributes != words:
+                        file.attributes = words
                         touched.add(row.tail.log)
+            if pod is not None and pod is not row.pod:
+                row.learn(pod, now)
+            if row.ends and row.report_ends(math.inf if copies is None else copies.seen(row.container.directory)):
+                touched.add(row.tail.log)
+        self._told = version
         return touched
 
     def _find(self) -> Iterator[str]:
@@ -235,7 +225,7 @@ class Containers:
                     continue
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
-                self._rows[directory] = Row(container, tail, settled=before is not None)
+                self._rows[directory] = Row(container, tail, self._wanted.names.place, settled=before is not None)
             if directory in self._rows:
                 yield directory
 
@@ -333,7 +323,8 @@ class Containers:
 
     def _note_lost(self, file: SourceFile) -> None:
         """Note whether the rest of *file*, a copy, is lost."""
-        if self._wanted.lost and os.path.join(self._wanted.root, file.path) in self._wanted.lost:
+        copies = self._wanted.copies
+        if copies is not None and os.path.join(self._wanted.root, file.path) in copies.lost:
             file.unseen = True
 
     def _leave(self, row: Row, file: SourceFile) -> set[str]:
@@ -429,7 +420,7 @@ class Containers:
 
     def _settle(self, row: Row, info: StreamInfo | None) -> None:
         try:
-            row.settle(info, self._state, copies=self._wanted.lost is not None)
+            row.settle(info, self._state, copies=self._wanted.copies is not None)
         except Damaged as why:
             row.tail.failed = FlarelogError(f"a compressed file cannot be read again: {why}")
         except OSError as error:

@@ -26,7 +26,21 @@ class Pods(Protocol):
 
     version: int  # changes with each fact
 
-    def of(self, uid: str) -> Pod | None: ...
+    def of(self, uid: str) -> Pod | None:
+        """The pod with *uid*, another object after each change; None: it is not known."""
+
+
+class Copies(Protocol):
+    """The files are copies of a node's."""
+
+    @property
+    def lost(self) -> Collection[str]:
+        """The paths of those whose rest is lost."""
+
+    def seen(self, directory: str) -> float:
+        """The beginning of the latest look at the container in *directory* that left nothing to copy; seconds of the
+        monotonic clock.
+        """
 
 
 @frozen
@@ -47,7 +61,7 @@ class ContainerOptions:
     labels: tuple[str, ...] = ()  # globs: the keys of labels that readers get
     gangs: Gangs | None = None  # the ranks of the containers' processes; None: they are not looked for
     run_from: str = ""  # what tells the run of a log: path:PATTERN, label:KEY, job or jobset; empty: all are of one run
-    lost: Collection[str] | None = None  # of copies of files: the paths of those whose rest is lost; None: of no copies
+    copies: Copies | None = None  # None: the files are the node's own
     run: str = ""  # the run whose logs are sent; empty: all
 
     def __post_init__(self) -> None:

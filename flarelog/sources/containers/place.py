@@ -6,9 +6,10 @@ of the file that had its turn before. When the record of the receiver has a file
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from flarelog.model import Ended, Generation, Mark
 from flarelog.sources.containers.layouts import Place, Turn
 from flarelog.sources.files.record import WHOLE, Piece
 
@@ -49,6 +50,20 @@ def steps(listing: Iterable[Entry], known: Mapping[Key, Turn], taken: Collection
 def wholly(piece: Piece, length: int) -> bool:
     """Whether the receiver has a file of *length* bytes to its end, in *piece*."""
     return piece.closed in WHOLE and piece.source_end == length
+
+
+def end_of(marks: Sequence[Mark], end: int, attempt: int, place: Callable[[str], Place | None]) -> int | None:
+    """The offset after the last byte of *attempt* in a log of *marks* that ends at *end*; None: it has no file there.
+    *place* reads the names of files.
+    """
+    for mark in reversed(marks):
+        if isinstance(mark, Generation):
+            found = place(mark.path.rpartition("/")[2])
+            if found is not None and found.turn[0] == attempt:
+                return end
+        if isinstance(mark, Generation | Ended):
+            end = mark.offset
+    return None
 
 
 class Copy(NamedTuple):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from flarelog.exit_marks import Exit
+from flarelog.kubernetes.pods import Ended, Pod
 from flarelog.model import StreamInfo
-from flarelog.sources.containers.layouts import Container, Turn
+from flarelog.sources.containers.layouts import Container, Place, Turn
 from flarelog.sources.containers.packed import Damaged, copy_of, unpacked
-from flarelog.sources.containers.place import Copy, Key, wholly
+from flarelog.sources.containers.place import Copy, Key, end_of, wholly
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile, opening_of
 from flarelog.sources.files.record import in_order, settled_on, shipped, wholes
@@ -24,7 +27,7 @@ def key_of(file: SourceFile) -> Key:
 
 
 def _is_read(file: SourceFile) -> bool:
-    return file.begun and (file.fd < 0 or file.position == os.fstat(file.fd).st_size)
+    return file.fd < 0 or (file.begun and file.position == os.fstat(file.fd).st_size)
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class Row:
 
     container: Container
     tail: Tail
+    place: Callable[[str], Place | None]  # reads the names of files
     files: dict[Key, SourceFile] = field(default_factory=dict)
     turns: dict[Key, Turn] = field(default_factory=dict)  # of all files in the latest listing, sent or not
     taken: set[Turn] = field(default_factory=set)  # the turns of rotated files: later files of these turns are copies
@@ -42,6 +46,8 @@ class Row:
     forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
     at: dict[str, SourceFile] = field(default_factory=dict)  # by name, as far as reports tell
     unopened: set[str] = field(default_factory=set)  # names of files that wait for a descriptor
+    pod: Pod | None = None  # as the API described it last
+    ends: dict[int, tuple[Ended, float]] = field(default_factory=dict)  # not reported yet, by attempt; known since when
     settled: bool = False  # the receiver's record was applied, or it has none of this log
 
     def take(self, file: SourceFile, turn: Turn, packed: bool) -> None:
@@ -76,13 +82,29 @@ class Row:
             os.fstat(file.fd).st_size == copy.length and file.crc(0, copy.length) == copy.digest for file in unread
         )
 
-    def has_read(self, attempt: int) -> bool:
-        """Whether the log ends with the last byte of *attempt*, as far as its files tell."""
-        current = self.tail.current
-        mine = [file for key, file in self.files.items() if self.turns[key][0] == attempt]
-        at_end = current is None or self.turns.get(key_of(current), (attempt,))[0] == attempt
-        later = any(turn[0] > attempt for key, turn in self.turns.items() if self.files[key].begun)
-        return bool(mine) and at_end and not later and not self.held and all(map(_is_read, mine))
+    def learn(self, pod: Pod, now: float) -> None:
+        """Note what the API says of *pod*: the ends of attempts that are not reported yet."""
+        reported = {mark.process for mark in self.tail.marks if isinstance(mark, Exit)}
+        mine = {attempt: end for (name, attempt), end in pod.ends.items() if name == self.container.name}
+        since = {attempt: known for attempt, (_, known) in self.ends.items()}
+        self.pod = pod
+        self.ends = {n: (mine[n], since.get(n, now)) for n in sorted(mine) if mine[n].process not in reported}
+
+    def report_ends(self, seen: float) -> bool:
+        """Report the ends of attempts whose bytes were read; returns whether there were any. Each is known to be whole
+        if its end was known before *seen*.
+        """
+        before = len(self.tail.marks)
+        for attempt, (end, since) in list(self.ends.items()):
+            mine = [file for key, file in self.files.items() if self.turns[key][0] == attempt]
+            if since > seen or self.unopened or not all(map(_is_read, mine)):
+                continue
+            until = end_of(self.tail.marks, self.tail.end, attempt, self.place)
+            if until is not None:
+                self.tail.marks.append(end.mark(self.tail.end, until))
+            if until is not None or any(turn[0] > attempt for turn in self.turns.values()):
+                del self.ends[attempt]
+        return len(self.tail.marks) > before
 
     @property
     def unpacked(self) -> int:
@@ -114,7 +136,7 @@ class Row:
         """Apply the receiver's record, once: a file that it has to its end is closed, and the log goes on after the
         last file that it has. *copies*: the files are copies, which only their bytes tell. Raises OSError.
         """
-        self.settled = True
+        self.settled, self.pod = True, None
         if info is None:
             return
         identities, pieces = in_order(info), shipped(info)

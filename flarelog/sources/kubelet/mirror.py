@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -50,6 +51,7 @@ class Mirror:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._draining = asyncio.Event()
+        self._seen: dict[str, float] = {}
         self._said: dict[str, float] = {}
 
     async def run(self, senders: Sequence[Sender], *, once: bool) -> list[int]:
@@ -84,6 +86,10 @@ class Mirror:
     def drain(self) -> None:
         self._draining.set()
 
+    def seen(self, directory: str) -> float:
+        """As ``Copies.seen``; of a directory that is gone all was copied that could be."""
+        return self._seen.get(directory, -math.inf) if directory in self._copies else math.inf
+
     async def _find(self) -> None:
         failures = 0
         while True:
@@ -109,6 +115,7 @@ class Mirror:
             if (task := self._tasks.pop(directory, None)) is not None:
                 task.cancel()
             self._copies.pop(directory).leave()
+            self._seen.pop(directory, None)
             shutil.rmtree(os.path.join(self.root, directory), ignore_errors=True)
         return True
 
@@ -139,7 +146,10 @@ class Mirror:
     async def _update(self, directory: str, copy: Copy) -> bool:
         async with self._turn:
             try:
-                return await copy.update()
+                began = time.monotonic()
+                if await copy.update():
+                    return True
+                self._seen[directory] = began
             except FlarelogError as error:
                 self._say(str(error))
             except OSError as error:

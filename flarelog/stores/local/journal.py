@@ -45,7 +45,7 @@ _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
 _TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
 _KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
 _TIMES = ("at", "clock")
-_EXIT_TEXTS = ("process", "boot_id", "cgroup", "oom")
+_EXIT_TEXTS = ("process", "boot_id", "cgroup", "oom", "cause")
 _EXIT = {each.name: each.default for each in fields(Exit) if each.name not in ("offset", "digest", *_TIMES)}
 _SAID = {kind: [each.name for each in fields_of(kind) if each.name not in _TIMES] for kind in _KINDS.values()}
 

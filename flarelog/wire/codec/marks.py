@@ -46,11 +46,15 @@ def _set_exit(message: pb.Exit, mark: Exit) -> None:
     if mark.oom_after >= 0:
         message.oom_after = mark.oom_after
     message.oom_within_ms, message.cgroup, message.oom = mark.oom_within, text_of(mark.cgroup), mark.oom
+    message.cause = text_of(mark.cause)
+    if mark.until >= 0:
+        message.until = mark.until
 
 
 def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
     """Decode an Exit. Invalid numbers are clamped, and an unknown *oom* is dropped: bad hints must not end a stream."""
-    process, boot_id, cgroup, oom = map(_text, (message.process, message.boot_id, message.cgroup, message.oom))
+    texts = message.process, message.boot_id, message.cgroup, message.oom, message.cause
+    process, boot_id, cgroup, oom, cause = map(_text, texts)
     within = partial(min, MAX_OFFSET)
     return Exit(
         at,
@@ -70,6 +74,8 @@ def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit
         oom_within=within(message.oom_within_ms),
         cgroup=cgroup,
         oom=oom if oom in OOMS else "",
+        until=within(message.until) if message.HasField("until") else -1,
+        cause=cause,
         clock=there,
         at=here,
     )

@@ -1,0 +1,158 @@
+"""How the attempts of a container ended: each end stands after its attempt's last byte, whenever the API tells it."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+
+from flarelog.kubernetes.pods import Ended
+from flarelog.kubernetes.pods import Pod as Facts
+from flarelog.values import frozen
+from tests.sources.containers.node import UID, Pod, Receiver, finding
+
+
+class Api:
+    """What the API has said of the one pod."""
+
+    def __init__(self) -> None:
+        self._facts: Facts | None = None
+        self.version = 0
+
+    def of(self, uid: str) -> Facts | None:
+        return self._facts if uid == UID else None
+
+    def says(self, *attempts: int) -> None:
+        """Attempt N has ended with exit code N."""
+        ends = {("main", n): Ended(f"containerd://{n + 1:0<64x}", n, "Error", 1000, 2000) for n in attempts}
+        self.version += 1
+        self._facts = Facts(UID, "ns", "web", "node-1", {}, "", {}, ends)
+
+
+@frozen
+class Copied:
+    """Copies of files whose latest complete look began *at*."""
+
+    at: list[float]
+    lost: set[str] = field(default_factory=set)
+
+    def seen(self, directory: str) -> float:
+        return self.at[-1]
+
+
+def ends(receiver: Receiver, pod: Pod) -> list[tuple[int, int]]:
+    """(exit code, offset after the attempt's last byte) of each end in the record."""
+    (info,) = receiver.record()
+    return [(end.status, end.offset) for end in info.exits]
+
+
+def test_an_end_that_is_known_at_once_is_reported_before_the_next_attempt(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    pod.write(b"zero\n")
+    with finding(tmp_path, pods=api) as finder:
+        receiver.take(finder)
+        api.says(0)
+        receiver.take(finder, 100.0)
+        pod.restart()
+        pod.write(b"one\n")
+        receiver.take(finder, 200.0)
+        api.says(0, 1)
+        receiver.take(finder, 300.0)
+    assert ends(receiver, pod) == [(0, 5), (1, 9)]
+    assert [mark.until for mark in receiver.marks(pod) if hasattr(mark, "until")] == [-1, -1]
+
+
+def test_an_end_that_is_known_late_is_reported_where_its_attempt_ended(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    with finding(tmp_path, pods=api) as finder:
+        for attempt in range(4):
+            pod.write(b"%d before the rotation\n" % attempt)
+            pod.rotate()
+            pod.write(b"%d\n" % attempt)
+            receiver.take(finder, attempt * 100.0)
+            pod.restart()
+        pod.write(b"4\n")
+        receiver.take(finder, 900.0)
+        api.says(2, 3)
+        receiver.take(finder, 1000.0)
+        api.says(0, 1, 2, 3)
+        receiver.take(finder, 1100.0)
+    size = len(b"0 before the rotation\n0\n")
+    assert ends(receiver, pod) == [(n, (n + 1) * size) for n in range(4)]
+    assert receiver.data(pod) == pod.written
+
+
+def test_an_end_comes_after_bytes_that_were_not_read_yet(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    pod.write(b"zero\n")
+    with finding(tmp_path, pods=api) as finder:
+        receiver.take(finder)
+        pod.write(b"more\n")
+        pod.restart()
+        pod.write(b"one\n")
+        api.says(0)
+        receiver.take(finder, 100.0)
+    assert ends(receiver, pod) == [(0, 10)]
+
+
+def test_an_end_is_reported_once_over_restarts_of_the_agent_and_of_the_receiver(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    pod.write(b"zero\n")
+    with finding(tmp_path, pods=api) as finder:
+        receiver.take(finder)
+        pod.restart()
+        pod.write(b"one\n")
+        receiver.take(finder, 100.0)
+    before = receiver.record()
+    pod.directory.joinpath("0.log").unlink()
+    api.says(0)
+    with finding(tmp_path, before, pods=api) as finder:
+        receiver.take(finder, 200.0)
+        assert ends(receiver, pod) == [(0, 5)]
+        receiver.logs[pod.log].marks = list(before[0].marks)  # it had not stored the end
+        finder.resume(receiver.record(), 300.0)
+        receiver.take(finder, 300.0)
+    with finding(tmp_path, receiver.record(), pods=api) as finder:
+        receiver.take(finder, 400.0)
+    assert ends(receiver, pod) == [(0, 5)]
+
+
+def test_an_attempt_without_a_byte_ends_where_it_began_and_one_without_a_file_nowhere(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path, attempt=4), Receiver(), Api()
+    pod.write(b"four\n")
+    with finding(tmp_path, pods=api) as finder:
+        receiver.take(finder)
+        pod.restart()
+        receiver.take(finder, 100.0)
+        pod.restart()
+        pod.write(b"six\n")
+        receiver.take(finder, 200.0)
+        api.says(3, 4, 5)
+        receiver.take(finder, 300.0)
+    assert ends(receiver, pod) == [(4, 5), (5, 5)]
+
+
+def test_the_end_of_a_copied_attempt_waits_until_the_copy_is_known_to_be_whole(tmp_path: Path) -> None:
+    pod, receiver, api, copied = Pod(tmp_path), Receiver(), Api(), Copied([0.0])
+    pod.write(b"zero\n")
+    with finding(tmp_path, pods=api, copies=copied) as finder:
+        receiver.take(finder)
+        api.says(0)
+        receiver.take(finder, 100.0)
+        assert ends(receiver, pod) == []
+        pod.write(b"more\n")
+        copied.at.append(101.0)
+        receiver.take(finder, 200.0)
+    assert ends(receiver, pod) == [(0, 10)]
+
+
+def test_what_the_api_forgets_changes_nothing(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    pod.write(b"zero\n")
+    api.says()
+    with finding(tmp_path, pods=api) as finder:
+        receiver.take(finder)
+        before = list(receiver.marks(pod))
+        api._facts = None
+        api.version += 1
+        receiver.take(finder, 100.0)
+    assert receiver.marks(pod) == before
