@@ -1,0 +1,105 @@
+"""The two ways to a kubelet's file server: itself, and the API server as a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from flarelog.errors import FlarelogError
+from flarelog.kubernetes.kubelet import Kubelet
+from flarelog.kubernetes.options import KubernetesOptions
+from tests.certificates import Authority
+from tests.rows import together
+
+PAGE = b'<pre>\n<a href="0.log">0.log</a>\n<a href="a%20b/">a b/</a>\n</pre>\n'
+ANSWERS, REFUSES = 200, 403
+AWAY = 0
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> KubernetesOptions:
+    directory = tmp_path_factory.mktemp("kubelet")
+    Authority.new(directory)
+    (directory / "token").write_text("secret\n")
+    return KubernetesOptions(
+        api="https://10.0.0.1",
+        kubelet="https://10.0.0.2:10250",
+        api_ca=str(directory / "ca.crt"),
+        api_token=str(directory / "token"),
+    )
+
+
+class Way:
+    """How the kubelet and the API server answer in turn; each goes on as it did last."""
+
+    def __init__(self, kubelet: Iterable[int], api: Iterable[int]) -> None:
+        self._left = {"10.0.0.2": list(kubelet), "10.0.0.1": list(api)}
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        left = self._left[request.url.host]
+        status = left.pop(0) if len(left) > 1 else left[0]
+        self.asked.append({"10.0.0.2": "kubelet", "10.0.0.1": "proxy"}[request.url.host])
+        expected = "/logs/pods/" if request.url.host == "10.0.0.2" else "/api/v1/nodes/node-1/proxy/logs/pods/"
+        assert request.url.path == expected
+        if status == AWAY:
+            raise httpx2.ConnectError("Connection refused")
+        return httpx2.Response(status, stream=httpx2.ByteStream(PAGE if status == ANSWERS else b""))
+
+
+def listed(where: KubernetesOptions, way: Way, times: int) -> list[str]:
+    """What *times* listings gave: ``names``, or the error."""
+
+    async def ask() -> list[str]:
+        kubelet, found = Kubelet(where, "node-1", httpx2.MockTransport(way)), list[str]()
+        for _ in range(times):
+            try:
+                assert await kubelet.names("pods") == ["0.log", "a b/"]
+                found.append("names")
+            except FlarelogError as error:
+                found.append(str(error))
+        await kubelet.close()
+        return found
+
+    return asyncio.run(ask())
+
+
+@together(
+    "kubelet, api, asked",
+    [
+        pytest.param([ANSWERS], [ANSWERS], ["kubelet"] * 3, id="it-answers"),
+        pytest.param([REFUSES], [ANSWERS], ["kubelet", "proxy", "proxy", "proxy"], id="it-refuses"),
+        pytest.param([AWAY], [ANSWERS], ["kubelet", "proxy", "proxy", "proxy"], id="it-cannot-be-reached"),
+        pytest.param([ANSWERS, AWAY, ANSWERS], [ANSWERS], ["kubelet"] * 3, id="it-restarts"),
+        pytest.param([REFUSES, ANSWERS], [REFUSES], ["kubelet", "proxy", "kubelet", "kubelet"], id="both-refused-once"),
+    ],
+)
+def test_the_proxy_is_asked_only_where_the_kubelet_refused_from_the_start(
+    where: KubernetesOptions, kubelet: list[int], api: list[int], asked: list[str]
+) -> None:
+    way = Way(kubelet, api)
+    found = listed(where, way, 3)
+    assert way.asked == asked
+    assert found.count("names") == 3 - (AWAY in kubelet[1:]) - (api == [REFUSES])
+
+
+def test_the_proxys_right_is_said_loudly_and_once(where: KubernetesOptions, caplog: pytest.LogCaptureFixture) -> None:
+    listed(where, Way([REFUSES], [ANSWERS]), 3)
+    assert [record.levelno for record in caplog.records if "nodes/proxy" in record.message] == [logging.WARNING]
+    caplog.clear()
+    without = KubernetesOptions(api=where.api, api_ca=where.api_ca, api_token=where.api_token)
+    listed(without, Way([], [ANSWERS]), 3)
+    (said,) = [record.message for record in caplog.records]
+    assert said.startswith("the kubelet's address is not known; the API server is asked instead")
+
+
+def test_where_both_refuse_the_error_names_both(where: KubernetesOptions) -> None:
+    (error,) = listed(where, Way([AWAY], [REFUSES]), 1)
+    assert "no answer from the kubelet at https://10.0.0.2:10250: Connection refused" in error
+    assert "does not allow to read /api/v1/nodes/node-1/proxy/logs/pods/ (403)" in error
+    assert Path(where.token).exists()
