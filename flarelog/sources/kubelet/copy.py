@@ -12,6 +12,7 @@ Names may change between any two answers, so that each conclusion needs an answe
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from flarelog.sources.containers.layouts import LAYOUTS, Place
 OVERLAP = 256  # bytes before a position that are compared
 PIECE = 1 << 20  # bytes of one range
 MOST = 1 << 30  # bytes of one file
+KEPT = 60.0  # seconds for which the copy of a file stays at least
 _PLACE = LAYOUTS["cri"].place
 
 
@@ -42,6 +44,8 @@ class Server(Protocol):
         """(at most *length* bytes of the file at *path* from *begin* on, the file's size); None if there is no such
         file.
         """
+
+    async def close(self) -> None: ...
 
 
 class Copy:
@@ -82,6 +86,7 @@ class Copy:
     async def _follow(self) -> bool:
         """Look at the names, and copy each file after those before it."""
         found = await self._listed()
+        self._tidy(found)
         if self._current is not None and not await self._has_last(self._current):
             found = await self._listed()  # the one above may be older than the rotation
             if not await self._finish(self._current, found):
@@ -103,6 +108,15 @@ class Copy:
                 return later
             new = True
         return new
+
+    def _tidy(self, found: Mapping[str, Place]) -> None:
+        """Remove the copies of files that are not in *found* any more: who reads a copy has opened it by then."""
+        for name in self._done - {name.removesuffix(".gz") for name in found}:
+            copies = [path for path in (self._target / name, self._target / f"{name}.gz") if path.exists()]
+            if all(time.time() - path.stat().st_mtime > KEPT for path in copies):
+                self._done.discard(name)
+                for path in copies:
+                    path.unlink()
 
     def _end(self, name: str) -> None:
         self._done.add(name)
@@ -138,11 +152,17 @@ class Copy:
                 return True
 
     def _append(self, data: bytes) -> None:
-        if data:
-            with open(self._target / (self._current or ""), "ab") as file:
-                file.write(data)
-            self._position += len(data)
-            self._last = (self._last + data)[-OVERLAP:]
+        """Append *data* to the current copy; what there was room for is not copied again after an OSError."""
+        if not data:
+            return
+        file = os.open(self._target / (self._current or ""), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            while data:
+                written = os.pwrite(file, data, self._position)
+                self._position += written
+                self._last, data = (self._last + data[:written])[-OVERLAP:], data[written:]
+        finally:
+            os.close(file)
 
     async def _finish(self, current: str, found: Mapping[str, Place]) -> bool:
         """Copy the rest of the file that was *current* and has a stamped name in *found*, and give its copy that name.

@@ -81,6 +81,7 @@ class Mirror:
         finally:
             for sent in sending:
                 sent.cancel()
+            await self._server.close()
             shutil.rmtree(self._made, ignore_errors=True)
 
     def drain(self) -> None:
@@ -110,7 +111,10 @@ class Mirror:
             self._say(str(error))
             return False
         for directory in present - self._copies.keys():
-            await self._add(directory)
+            try:
+                await self._add(directory)
+            except OSError as error:
+                self._no_room(directory, error)
         for directory in self._copies.keys() - present:
             if (task := self._tasks.pop(directory, None)) is not None:
                 task.cancel()
@@ -153,8 +157,13 @@ class Mirror:
             except FlarelogError as error:
                 self._say(str(error))
             except OSError as error:
-                self._say(f"{directory} cannot be copied to {self._made}: {error.strerror}")
+                self._no_room(directory, error)
+            except Exception as bug:  # it must not end the copying of all later bytes
+                self._say(f"{directory} could not be copied: {bug!r}")
             return False
+
+    def _no_room(self, directory: str, error: OSError) -> None:
+        self._say(f"{directory} cannot be copied to {self._made}: {error.strerror}")
 
     def _lose(self, path: str) -> None:
         self.lost.add(path)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import random
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,6 +38,8 @@ class Files:
         except FileNotFoundError:
             return None
         return data[begin : begin + length], len(data)
+
+    async def close(self) -> None: ...
 
 
 def copied(target: Path) -> bytes:
@@ -113,6 +117,45 @@ def test_a_file_that_was_removed_with_unread_bytes_is_lost_and_said(tmp_path: Pa
     assert copied(site.target) == line(0) + line(2)
     (lost,) = site.lost
     assert Path(lost).read_bytes() == line(0)
+
+
+def test_a_full_disk_costs_no_byte(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pod.write(line(0) * 20)
+    site.look(2)
+    site.pod.write(line(1) * 20)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(line(0)) * 25, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            site.look()
+        with pytest.raises(OSError, match="too large"):
+            site.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    site.settle()
+    assert copied(site.target) == site.pod.written
+
+
+def test_the_copy_of_a_file_that_the_node_has_removed_is_removed_later(tmp_path: Path) -> None:
+    site, kept = Site(tmp_path), list[Path]()
+    for number in range(20):
+        site.pod.write(line(number))
+        site.look(4)
+        kept.append(site.pod.rotate())
+        if len(kept) > 2:
+            kept.pop(0).unlink()
+        site.look(4)
+    site.settle()
+    assert copied(site.target) == site.pod.written
+    for path in site.target.iterdir():
+        os.utime(path, (0, 0))
+    site.settle()
+    assert sorted(path.name for path in site.target.iterdir()) == sorted(path.name for path in kept)
+    site.pod.write(line(20))
+    site.settle()
+    assert copied(site.target) == site.pod.written[-len(line(20)) - len(line(19)) - len(line(18)) :]
+    assert not site.lost
 
 
 def test_a_next_attempt_follows_the_last_byte_of_the_one_before(tmp_path: Path) -> None:
