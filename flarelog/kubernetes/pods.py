@@ -186,7 +186,8 @@ def _cause(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> _Cause:
     if reason := _reason(status):
         return _Cause(reason, _moment(_disruption(status).get("lastTransitionTime")))
     at, grace = _moment(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
-    return _Cause("Deleted", at - 1000 * grace if isinstance(grace, int) else at) if at else _Cause()
+    # At the end the API shortens the grace period to 0, and moves the time.
+    return _Cause("Deleted", at - 1000 * grace if isinstance(grace, int) and grace else 0) if at else _Cause()
 
 
 def _owner(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from operator import itemgetter
+from typing import Any, TypeVar
 
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
@@ -15,6 +17,7 @@ from flarelog.kubernetes.pods import Pod, pod_of
 from flarelog.values import changed
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 FIRST, LONGEST = 1.0, 60.0  # seconds before another attempt
 REPEAT = 300.0  # seconds between two warnings of one trouble
@@ -25,8 +28,8 @@ LATE = 600.0  # seconds for which a deleted pod is remembered: its last bytes ma
 class Pods:
     """The pods on *node*, or of all nodes if it is empty. ``run`` keeps them until ``drain``."""
 
-    def __init__(self, where: KubernetesOptions, node: str = "") -> None:
-        self._api, self._node = Api(where), node
+    def __init__(self, where: KubernetesOptions, node: str = "", transport: Any = None) -> None:
+        self._api, self._node = Api(where, transport), node
         self._by_uid: dict[str, Pod] = {}
         self._gone: dict[str, float] = {}  # by UID: when the pod was deleted
         self._draining = asyncio.Event()
@@ -92,12 +95,19 @@ class Pods:
             self._gone.pop(pod.uid, None)
         listed.discard(pod.uid)
         if (before := self._by_uid.get(pod.uid)) is not None:  # the API forgets all ends but the last two
-            ends = dict(before.ends) | dict(pod.ends)
-            ends = {key: ends[key] for key in sorted(ends, key=itemgetter(1))[-ENDS:]}
-            pod = changed(pod, ends=ends, ids=dict(before.ids) | dict(pod.ids))
+            # Nor does its last word on a deleted pod say why a container ended.
+            ends = dict(before.ends) | {
+                key: end for key, end in pod.ends.items() if not (key in before.ends and before.ends[key].cause)
+            }
+            pod = changed(pod, ends=_latest(ends), ids=_latest(dict(before.ids) | dict(pod.ids)))
         if before != pod:
             self._by_uid[pod.uid] = pod
             self.version += 1
         for uid in [uid for uid, since in self._gone.items() if now - since > LATE]:
             del self._gone[uid]
             self._by_uid.pop(uid, None)
+
+
+def _latest(facts: Mapping[tuple[str, int], T]) -> dict[tuple[str, int], T]:
+    """Those of *facts*, by container and attempt, of the latest attempts."""
+    return {key: facts[key] for key in sorted(facts, key=itemgetter(1))[-ENDS:]}

@@ -87,6 +87,9 @@ def test_the_end_of_another_process_is_not_said_to_be_this_ones() -> None:
             "",
             id="it-had-ended-before-it-was-deleted",
         ),
+        pytest.param(
+            {}, {"deletionTimestamp": "2026-11-28T23:45:30Z", "deletionGracePeriodSeconds": 0}, "Deleted", id="at-last"
+        ),
         pytest.param({"conditions": 7, "reason": None}, {"deletionTimestamp": []}, "", id="strange"),
     ],
 )

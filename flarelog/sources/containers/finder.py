@@ -33,6 +33,7 @@ from flarelog.text import legible, several
 ROOT_POLL = 0.25  # seconds, while there is no root
 PACKED_POLL = 0.1  # seconds, while compressed files wait for their turns
 UNPACKED = 4  # temporary files at a time
+SLICE = 4 << 20  # bytes that are unpacked of a log at a time: other logs go on in between
 LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are reported without them
 
 
@@ -172,9 +173,7 @@ class Containers:
 
     def close(self) -> None:
         for row in self._rows.values():
-            row.tail.close()
-            for file in row.files.values():
-                file.close()
+            row.close()
         self._watch.close()
 
     # --- looking
@@ -300,7 +299,7 @@ class Containers:
         for key, entry in found.names.items():
             file = row.files[key]
             self._place(row, file, entry.name, entry.place)
-            self._note_lost(file)
+            self._note_lost(row, file)
             seen = sights[key]
             if file.fd < 0 and file.rest != (seen.size, seen.modified) and key not in row.packed:
                 self._reopen(row, file)
@@ -321,10 +320,14 @@ class Containers:
         if not place.current and self._wanted.names.stamped:
             row.taken.add(place.turn)
 
-    def _note_lost(self, file: SourceFile) -> None:
+    def _note_lost(self, row: Row, file: SourceFile) -> None:
         """Note whether the rest of *file*, a copy, is lost."""
         copies = self._wanted.copies
-        if copies is not None and os.path.join(self._wanted.root, file.path) in copies.lost:
+        if (
+            copies is not None
+            and row.turns[key_of(file)][0] > row.whole
+            and os.path.join(self._wanted.root, file.path) in copies.lost
+        ):
             file.unseen = True
 
     def _leave(self, row: Row, file: SourceFile) -> set[str]:
@@ -335,7 +338,7 @@ class Containers:
                 self._masked[row.tail.log] = matches + file.matches, hidden + file.hidden
             row.forget(key_of(file))
             return set()
-        self._note_lost(file)
+        self._note_lost(row, file)
         was, file.linked = file.linked, False
         return {row.tail.log} if was else set()
 
@@ -427,27 +430,30 @@ class Containers:
             row.tail.failed = _not_compared(error)
 
     def _advance(self, row: Row, spare: int, now: float) -> int:
-        """Give the tail of *row* its next files; returns the number of files that were unpacked, at most *spare*."""
-        count = 0
+        """Give the tail of *row* its next files; returns the number of new temporary files, at most *spare*."""
+        before = row.unpacked
         while row.held:
             file = row.held[0]
-            if row.is_packed(file):
-                if count >= spare:
-                    break
-                try:
-                    row.unpack(file, self._state)
-                    count += 1
-                except (Damaged, OSError) as error:
-                    why = error if isinstance(error, Damaged) else error.strerror
-                    full = os.path.join(self._wanted.root, file.path)
-                    self._troubles.tell(file.path, f"{legible(full)}{CANNOT_BE_READ}{why}")
-                    row.close_file(row.held.pop(0))
-                    continue
+            full = os.path.join(self._wanted.root, file.path)
+            try:
+                if row.is_packed(file):
+                    if not row.unpacking and row.unpacked - before >= spare:
+                        break
+                    if not row.unpack(file, self._state, SLICE):
+                        break
+                    self._troubles.over(file.path)
+            except Damaged as why:
+                self._troubles.tell(file.path, f"{legible(full)}{CANNOT_BE_READ}{why}")
+                row.close_file(row.held.pop(0))
+                continue
+            except OSError as error:  # it waits until there is room
+                self._troubles.tell(file.path, f"{legible(full)} cannot be unpacked yet: {error.strerror}")
+                break
             row.tail.files.append(row.held.pop(0))
             if self._draining:
                 row.tail.drain(now)
         row.tail.waiting = bool(row.held or row.unopened)
-        return count
+        return row.unpacked - before
 
     # --- reports
 
@@ -481,9 +487,7 @@ class Containers:
         return next((row for row in self._rows.values() if row.tail.log == log), None)
 
     def _drop(self, row: Row) -> None:
-        row.tail.close()
-        for file in row.files.values():
-            file.close()
+        row.close()
         del self._rows[row.container.directory]
         self._tails.pop(row.tail.log, None)
 

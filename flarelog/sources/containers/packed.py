@@ -32,22 +32,43 @@ def copy_of(fd: int) -> Copy | None:
     return Copy(length, digest)
 
 
-def unpacked(fd: int, directory: str | None = None) -> int:
-    """The descriptor of a temporary file with the content of the gzip file open as *fd*.
+class Unpacking:
+    """The gzip file open as *fd*, unpacked step by step into a temporary file in *directory*.
 
-    Raises Damaged, and OSError where there is no room for it.
+    Raises OSError if that cannot be made.
     """
-    with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
-        for data in _content(fd):
-            while data:
-                data = data[file.write(data) :]
-        return os.dup(file.fileno())
+
+    def __init__(self, fd: int, directory: str | None) -> None:
+        self._file = tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115  it is closed at the end
+        self._content, self._rest = _content(fd), b""
+
+    def step(self, most: int = MOST + 1) -> int | None:
+        """Unpack about *most* bytes; returns the temporary file's descriptor once it has all, None before.
+
+        Raises Damaged, and OSError where there is no room: then the next step goes on.
+        """
+        while most > 0:
+            if not self._rest:
+                self._rest = next(self._content, b"")
+                if not self._rest:
+                    raw = os.dup(self._file.fileno())
+                    self.close()
+                    return raw
+            written = self._file.write(self._rest[:most])
+            self._rest, most = self._rest[written:], most - written
+        return None
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _content(fd: int) -> Iterator[bytes]:
     at, total, inflating = 0, 0, zlib.decompressobj(wbits=31)
     while True:
-        packed = os.pread(fd, _READ, at)
+        try:
+            packed = os.pread(fd, _READ, at)
+        except OSError as error:
+            raise Damaged(error.strerror) from error
         at += len(packed)
         if not packed:
             if not inflating.eof:

@@ -10,7 +10,7 @@ from flarelog.exit_marks import Exit
 from flarelog.kubernetes.pods import Ended, Pod
 from flarelog.model import StreamInfo
 from flarelog.sources.containers.layouts import Container, Place, Turn
-from flarelog.sources.containers.packed import Damaged, copy_of, unpacked
+from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
 from flarelog.sources.containers.place import Copy, Key, end_of, wholly
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile, opening_of
@@ -43,11 +43,13 @@ class Row:
     held: list[SourceFile] = field(default_factory=list)
     packed: set[Key] = field(default_factory=set)  # compressed files; an open one has its packed bytes until its turn
     raw: set[Key] = field(default_factory=set)  # those of them that are unpacked
+    unpacking: dict[Key, Unpacking] = field(default_factory=dict)  # those of them that are being unpacked
     forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
     at: dict[str, SourceFile] = field(default_factory=dict)  # by name, as far as reports tell
     unopened: set[str] = field(default_factory=set)  # names of files that wait for a descriptor
     pod: Pod | None = None  # as the API described it last
     ends: dict[int, tuple[Ended, float]] = field(default_factory=dict)  # not reported yet, by attempt; known since when
+    whole: int = -1  # the latest attempt whose end is reported: it was read to its last byte
     settled: bool = False  # the receiver's record was applied, or it has none of this log
 
     def take(self, file: SourceFile, turn: Turn, packed: bool) -> None:
@@ -101,6 +103,7 @@ class Row:
                 continue
             until = end_of(self.tail.marks, self.tail.end, attempt, self.place)
             if until is not None:
+                self.whole = max(self.whole, attempt)
                 self.tail.marks.append(end.mark(self.tail.end, until))
             if until is not None or any(turn[0] > attempt for turn in self.turns.values()):
                 del self.ends[attempt]
@@ -109,28 +112,51 @@ class Row:
     @property
     def unpacked(self) -> int:
         """The number of temporary files."""
-        return sum(self.files[key].fd >= 0 for key in self.raw)
+        return len(self.unpacking) + sum(self.files[key].fd >= 0 for key in self.raw)
 
     def is_packed(self, file: SourceFile) -> bool:
         """Whether *file* is open, and has its packed bytes."""
         key = key_of(file)
         return key in self.packed and key not in self.raw
 
-    def unpack(self, file: SourceFile, directory: str | None) -> None:
-        """Replace the descriptor of *file* with that of its content. Raises Damaged, and OSError."""
-        raw = unpacked(file.fd, directory)
+    def unpack(self, file: SourceFile, directory: str | None, most: int = MOST + 1) -> bool:
+        """Unpack about *most* bytes of *file*. Once it is whole, its content replaces its descriptor, and the answer is
+        true. Raises Damaged, and OSError.
+        """
+        key = key_of(file)
+        unpacking = self.unpacking.get(key) or self.unpacking.setdefault(key, Unpacking(file.fd, directory))
+        try:
+            raw = unpacking.step(most)
+        except Damaged:
+            self.stop_unpacking(key)
+            raise
+        if raw is None:
+            return False
+        del self.unpacking[key]
         os.close(file.fd)
         status = os.fstat(raw)
         file.fd, file.length, file.seen, file.modified = raw, status.st_size, status.st_size, status.st_mtime_ns
         file.opening, file.lacks = opening_of(raw), (*file.lacks, GZIP)
-        self.raw.add(key_of(file))
+        self.raw.add(key)
+        return True
+
+    def stop_unpacking(self, key: Key) -> None:
+        if (unpacking := self.unpacking.pop(key, None)) is not None:
+            unpacking.close()
 
     def close_file(self, file: SourceFile) -> None:
         """Close *file*, which is stored, or not to be read; as long as it is unchanged, it stays closed."""
+        self.stop_unpacking(key_of(file))
         found = file.sight()
         file.rest = found.size, found.modified
         file.close()
         self.raw.discard(key_of(file))
+
+    def close(self) -> None:
+        self.tail.close()
+        for key, file in self.files.items():
+            self.stop_unpacking(key)
+            file.close()
 
     def settle(self, info: StreamInfo | None, directory: str | None, *, copies: bool = False) -> None:
         """Apply the receiver's record, once: a file that it has to its end is closed, and the log goes on after the

@@ -286,6 +286,42 @@ def test_a_damaged_compressed_file_is_said_and_holds_up_nothing(tmp_path: Path) 
     assert receiver.data(pod) == lines(1000, 10)
 
 
+def test_a_compressed_file_waits_until_there_is_room_for_it_and_others_go_on(tmp_path: Path) -> None:
+    pod, other, receiver = Pod(tmp_path / "pods"), Pod(tmp_path / "pods", name="other"), Receiver()
+    pod.write(lines(0, 1000))
+    packed = pod.compress(pod.rotate())
+    pod.write(lines(1000, 10))
+    other.write(lines(0, 10))
+    containers = Containers(ContainerOptions(str(tmp_path / "pods"), "cri"), state=str(tmp_path / "state"))
+    with contextlib.closing(containers) as finder:
+        finder.learn([], 0.0)
+        receiver.take(finder)
+        (trouble,) = finder.troubles
+        assert trouble == f"{packed} cannot be unpacked yet: No such file or directory"
+        assert receiver.data(pod) == b""
+        assert receiver.data(other) == other.written
+        (tmp_path / "state").mkdir()
+        receiver.take(finder, 100.0)
+        assert not finder.troubles
+    assert receiver.data(pod) == pod.written
+
+
+def test_a_large_compressed_file_is_unpacked_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flarelog.sources.containers.finder.SLICE", 3000)
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 1000))
+    pod.compress(pod.rotate())
+    pod.write(lines(1000, 10))
+    with finding(tmp_path) as finder:
+        looks = 0
+        while finder.waiting:
+            finder.look(0.0)
+            looks += 1
+        assert looks >= len(pod.written) // 3000 - 2
+        receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+
+
 def test_dockers_files_are_read_in_order_though_each_rotation_renames_all(tmp_path: Path) -> None:
     container, receiver = DockerContainer(tmp_path), Receiver()
     for at in range(3):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from pathlib import Path
 
+import pytest
+
 from flarelog.kubernetes.pods import Ended
 from flarelog.kubernetes.pods import Pod as Facts
+from flarelog.model import Ended as MarkOfEnd
 from flarelog.values import frozen
 from tests.sources.containers.node import UID, Pod, Receiver, finding
 
@@ -143,6 +146,24 @@ def test_the_end_of_a_copied_attempt_waits_until_the_copy_is_known_to_be_whole(t
         copied.at.append(101.0)
         receiver.take(finder, 200.0)
     assert ends(receiver, pod) == [(0, 10)]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_rest_of_a_copy_is_lost_unless_its_attempts_end_is_reported(tmp_path: Path, known: bool) -> None:
+    pod, receiver, api, copied = Pod(tmp_path), Receiver(), Api(), Copied([0.0])
+    pod.write(b"zero\n")
+    with finding(tmp_path, pods=api, copies=copied) as finder:
+        api.says(*[0] * known)
+        copied.at.append(200.0)
+        receiver.take(finder, 100.0)
+        copied.lost.add(str(pod.current))
+        pod.current.unlink()
+        pod.directory.rmdir()
+        receiver.take(finder, 9000.0)
+    assert len(ends(receiver, pod)) == known
+    assert [mark.reason for mark in receiver.marks(pod) if isinstance(mark, MarkOfEnd)] == [
+        "removed" if known else "unseen"
+    ]
 
 
 def test_what_the_api_forgets_changes_nothing(tmp_path: Path) -> None:
