@@ -33,6 +33,7 @@ from flarelog.text import legible, several
 ROOT_POLL = 0.25  # seconds, while there is no root
 PACKED_POLL = 0.1  # seconds, while compressed files wait for their turns
 UNPACKED = 4  # temporary files at a time
+TAKEN = 64  # rotated files of a log that are remembered at least, whether they are still there or not
 SLICE = 4 << 20  # bytes that are unpacked of a log at a time: other logs go on in between
 LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are reported without them
 
@@ -296,6 +297,8 @@ class Containers:
         touched = set[str]()
         row.unopened.clear()
         row.at = {}
+        if len(row.taken) > TAKEN:
+            row.taken &= {entry.place.turn for entry in entries}
         for key, entry in found.names.items():
             file = row.files[key]
             self._place(row, file, entry.name, entry.place)

@@ -172,9 +172,14 @@ class Row:
         if copied > last:
             last = copied
             rest = Rest(self.held[last].path, 0) if self.held[last].identity not in pieces else None
-        kept = []
+        kept, unknown = list[SourceFile](), list[SourceFile]()
+        contents = {(one.length, one.digest) for one in wholes(info)}
         for at, file in enumerate(self.held[: last + 1]):
             piece = pieces.get(file.identity)
+            own = not (copies or self.is_packed(file) or file.identity in identities)
+            if own and file.length and (file.length, file.crc(0, file.length)) not in contents:
+                unknown.append(file)  # its stamp is earlier, because the clock was set back
+                continue
             if piece is None or (at < last and wholly(piece, file.length)):
                 self.close_file(file)
                 continue
@@ -182,7 +187,7 @@ class Row:
                 self.unpack(file, directory)
             kept.append(file)
         self.tail.files = kept
-        del self.held[: last + 1]
+        self.held[: last + 1] = unknown
         self.tail.resume(info, rest)
 
     def _copied(self, info: StreamInfo, after: int, directory: str | None, copies: bool) -> int:

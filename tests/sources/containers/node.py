@@ -49,10 +49,10 @@ class Pod:
             file.write(data)
         self.written += data
 
-    def rotate(self) -> Path:
+    def rotate(self, day: int = 28) -> Path:
         """Rename the current file, as the kubelet does; the runtime opens it anew."""
         self.rotated += 1
-        old = self.current.rename(f"{self.current}.20261128-{self.rotated:06d}")
+        old = self.current.rename(f"{self.current}.202611{day}-{self.rotated:06d}")
         self.current.touch()
         return old
 

@@ -148,6 +148,35 @@ def test_a_restarted_agent_goes_on_though_the_sent_files_are_compressed(tmp_path
     assert losses(receiver, pod) == []
 
 
+@pytest.mark.parametrize("watched", [False, True], ids=["away", "watched"])
+def test_no_byte_is_lost_or_repeated_though_the_nodes_clock_was_set_back(tmp_path: Path, watched: bool) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+
+    def goes_back(finder: Containers | None = None) -> None:
+        for at in range(2, 5):
+            pod.write(lines(at * 10, 10))
+            pod.rotate(day=20)
+            if finder is not None:
+                receiver.take(finder, at * 100.0)
+        pod.write(lines(50, 10))
+
+    pod.write(lines(0, 10))
+    pod.rotate()
+    pod.write(lines(10, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        if watched:
+            goes_back(finder)
+            receiver.take(finder, 900.0)
+    if not watched:
+        goes_back()
+    for _ in range(2):
+        with finding(tmp_path, receiver.record()) as finder:
+            receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
 def test_a_file_that_is_gone_before_it_was_read_whole_is_a_loss(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path), Receiver()
     pod.write(lines(0, 10))
