@@ -24,6 +24,7 @@ from flarelog.sources.files.descriptors import descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, lacks, sight
 from flarelog.sources.files.openers import written
+from flarelog.sources.files.record import not_compared
 from flarelog.sources.files.tail import Tail, look_at_all
 from flarelog.sources.files.walk import NO_DESCRIPTOR, Troubles, listed
 from flarelog.sources.files.watch import Change, Watch, What, best_watch
@@ -129,7 +130,7 @@ class Containers:
                 row.tail.resume(info)
                 row.pod = None  # the record may lack marks that were reported
             except OSError as error:
-                row.tail.failed = _not_compared(error)
+                row.tail.failed = not_compared(error)
 
     def drain(self, now: float) -> set[str]:
         touched = self.look(now)
@@ -430,7 +431,7 @@ class Containers:
         except Damaged as why:
             row.tail.failed = FlarelogError(f"a compressed file cannot be read again: {why}")
         except OSError as error:
-            row.tail.failed = _not_compared(error)
+            row.tail.failed = not_compared(error)
 
     def _advance(self, row: Row, spare: int, now: float) -> int:
         """Give the tail of *row* its next files; returns the number of new temporary files, at most *spare*."""
@@ -493,8 +494,3 @@ class Containers:
         row.close()
         del self._rows[row.container.directory]
         self._tails.pop(row.tail.log, None)
-
-
-def _not_compared(error: OSError) -> FlarelogError:
-    why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sender again"
-    return FlarelogError(why)

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flarelog.errors import FlarelogError
 from flarelog.model import Generation, StreamInfo
 from flarelog.sources.files.copies import COPY_NAMES, Copies, Rest
 from flarelog.sources.files.descriptors import Descriptors
@@ -29,6 +28,7 @@ from flarelog.sources.files.record import (
     holds,
     in_order,
     may_have_grown,
+    not_compared,
     settled_on,
     shipped,
     wholes,
@@ -165,8 +165,7 @@ class Adoption:
         try:
             tail.resume(info, rest)
         except OSError as error:
-            why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sidecar again"
-            tail.failed = FlarelogError(why)  # for good, because the offset to continue at is unknown
+            tail.failed = not_compared(error)
         except Exception as error:
             tail.failed = error
 

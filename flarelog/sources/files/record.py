@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
+from flarelog.errors import FlarelogError
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
@@ -283,3 +284,9 @@ def is_left(info: StreamInfo) -> bool:
     if last is None:
         return True
     return last.closed is None and inode(last.begin.identity) != (0, 0) and not last.begin.is_part
+
+
+def not_compared(error: OSError) -> FlarelogError:
+    """What ends a log for good whose bytes could not be read: the offset to continue at is unknown."""
+    why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sender again"
+    return FlarelogError(why)

@@ -39,10 +39,10 @@ def main() -> None:
             if due <= number:
                 time.sleep(min(1.0, max(0.005, 1 / options.rate)))
                 continue
-        for number in range(number, due):  # noqa: B020  # goes on where it was
+        while number < due:
             to_stderr = options.stderr and number % options.stderr == options.stderr - 1
             write(2 if to_stderr else 1, line(number, options.width))
-        number = due
+            number += 1
     if asked:
         write(1, b"ended after %d lines\n" % (number - options.first))
     sys.exit(options.exit)
