@@ -153,16 +153,13 @@ class Copy:
 
     def _append(self, data: bytes) -> None:
         """Append *data* to the current copy; what there was room for is not copied again after an OSError."""
-        if not data:
-            return
-        file = os.open(self._target / (self._current or ""), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            while data:
-                written = os.pwrite(file, data, self._position)
-                self._position += written
-                self._last, data = (self._last + data[:written])[-OVERLAP:], data[written:]
-        finally:
-            os.close(file)
+        target = self._target / (self._current or "")
+        if not self._position and data:
+            target.unlink(missing_ok=True)  # of an earlier try
+        while data:
+            written = _write(target, data, self._position)
+            self._position += written
+            self._last, data = (self._last + data[:written])[-OVERLAP:], data[written:]
 
     async def _finish(self, current: str, found: Mapping[str, Place]) -> bool:
         """Copy the rest of the file that was *current* and has a stamped name in *found*, and give its copy that name.
@@ -217,9 +214,14 @@ class Copy:
         data = await self._fetched(name)
         if data is None:
             return False
-        unfinished = self._target / f".{name}"
-        unfinished.write_bytes(data)
-        os.rename(unfinished, self._target / name)
+        unfinished, at = self._target / f".{name}", 0
+        try:
+            unfinished.touch()
+            while at < len(data):
+                at += _write(unfinished, data[at:], at)
+            os.rename(unfinished, self._target / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
         self._done.add(name.removesuffix(".gz"))
         return True
 
@@ -230,8 +232,21 @@ class Copy:
             return found is None
         if _rotated(await self._listed()) == _rotated(before):
             self._current = name
-            self._append(found.data)
+            try:
+                self._append(found.data)
+            finally:
+                if not self._position:  # without a byte it could not be told from another file
+                    self._current = None
         return True
+
+
+def _write(path: Path, data: bytes, at: int) -> int:
+    """Write as much of *data* at the offset *at* of the file at *path* as there is room for; returns how much."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        return os.pwrite(file, data, at)
+    finally:
+        os.close(file)
 
 
 def _rotated(found: Mapping[str, Place]) -> set[str]:

@@ -126,7 +126,8 @@ class Mirror:
     async def _add(self, directory: str) -> None:
         """Copy what a new container has so far; its files appear together, so that their order is known at once."""
         target, unfinished = Path(self.root, directory), Path(self._made, "new", directory)
-        unfinished.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
         copy = Copy(self._server, f"pods/{directory}", unfinished, self._lose)
         if not await self._update(directory, copy) and not any(unfinished.iterdir()):
             return

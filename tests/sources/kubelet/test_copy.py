@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import gzip
 import os
 import random
@@ -171,8 +173,9 @@ def test_a_next_attempt_follows_the_last_byte_of_the_one_before(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("full", [False, True], ids=["room", "full"])
 def test_no_byte_is_lost_or_repeated_whatever_happens_between_two_answers(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(copy, "PIECE", 3 * copy.OVERLAP)
@@ -194,11 +197,25 @@ def test_no_byte_is_lost_or_repeated_whatever_happens_between_two_answers(
         elif what < 0.9:
             site.pod.restart()
 
+    pwrite, room = os.pwrite, 0
+
+    def crowded(file: int, data: bytes, at: int) -> int:
+        nonlocal room
+        if full and not quiet:
+            if not room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            data = data[:room]
+            room -= len(data)
+        return pwrite(file, data, at)
+
+    monkeypatch.setattr(os, "pwrite", crowded)
     site = Site(tmp_path, act)
     site.pod.write(line(0))
     number = 1
     for _ in range(60):
-        site.look()
+        room = chance.choice([0, 0, 1, 100, 1000, 10_000, 100_000])
+        with contextlib.suppress(*([OSError] if full else [])):
+            site.look()
         assert site.pod.written.startswith(copied(site.target)), "a prefix at each moment"
     quiet = True
     site.settle()
