@@ -113,6 +113,18 @@ class Cluster:
         for name in ("kubelet", "kube-apiserver"):
             self.authority.issue(name, hosts=("127.0.0.1", ADDRESS, SERVICE, NODE, "kubernetes.default.svc"))
 
+    @contextlib.contextmanager
+    def another_authority(self) -> Iterator[Path]:
+        """Meanwhile the kubelet's certificate, which its next start reads, is by another CA, with this file."""
+        other = Authority.new(Path(tempfile.mkdtemp(dir=self.directory)))
+        made = other.issue("kubelet", hosts=("127.0.0.1", ADDRESS, NODE))
+        try:
+            for path in (made.cert, made.key):
+                shutil.copy(path, self.directory / "certs")
+            yield Path(made.ca)
+        finally:
+            self.renew_certificates()
+
     def _api_flags(self) -> list[str]:
         certs = self.directory / "certs"
         flags = {
@@ -145,7 +157,7 @@ class Cluster:
             part.start()
         until(self.api_is_ready, self.talk, START)
         self._apply_basics()
-        self._run("import", "ctr", "--namespace", "k8s.io", "images", "import", str(archive))
+        self.run("import", "ctr", "--namespace", "k8s.io", "images", "import", str(archive))
         self.kubelet.start()
         until(self.kubelet_is_ready, self.talk, START)
 
@@ -162,7 +174,7 @@ class Cluster:
             with contextlib.suppress(AssertionError):  # not started yet
                 assert part.ended is None, f"{part.name} ended:\n{part.said[-5000:]}"
 
-    def _run(self, name: str, *command: str) -> None:
+    def run(self, name: str, *command: str) -> None:
         """Run a command that ends by itself; containerd may not be ready for the first try."""
 
         def succeeds() -> bool:

@@ -88,8 +88,8 @@ class Node:
         for listener in listeners.values():
             listener.close()
         self._answer()
-        first = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0]
-        self.inside = ("nsenter", "--target", first, "--net", "--")
+        self.first = int(Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()[0])
+        self.inside = ("nsenter", "--target", str(self.first), "--net", "--")
         """The words before a command that make it use the node's network."""
 
     def _join(self) -> None:

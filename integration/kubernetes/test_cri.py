@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,14 @@ from integration.kubernetes.pods import pod, writer
 READER = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
 
 
-def agent(cluster: Cluster, place: Place, receiver: Receiver, *args: str) -> Program:
-    where = ("--receiver", receiver.address, "--site", SITE, "--source", "cri", "--root", str(cluster.logs))
+def agent(cluster: Cluster, place: Place, receiver: Receiver, *args: str, site: str = SITE) -> Program:
+    where = ("--receiver", receiver.address, "--site", site, "--source", "cri", "--root", str(cluster.logs))
     return place.start("agent", *where, *args)
 
 
 def api(cluster: Cluster, place: Place, token: str) -> list[str]:
     """The options that make an agent ask the API with *token*."""
-    file = Path(place.directory, "token")
+    file = Path(place.directory, "api-token")
     file.write_text(token)
     where = ("--api", f"https://{cluster.api.address}", "--api-ca", str(cluster.api.ca), "--api-token", str(file))
     return [*where, "--node", NODE]
@@ -33,18 +34,18 @@ def log_of(made: Manifest) -> str:
     return f"{named['namespace']}/{named['name']}.{named['uid'][:8]}/main.log"
 
 
-def stored(receiver: Receiver, made: Manifest, run: str = "default") -> bytes:
+def stored(receiver: Receiver, made: Manifest, run: str = "default", site: str = SITE) -> bytes:
     """The whole records that are stored."""
-    found = receiver.stored(log_of(made), run=run)
+    found = receiver.stored(log_of(made), site, run)
     return found[: found.rfind(b"\n") + 1]
 
 
-def arrives(receiver: Receiver, made: Manifest, wanted: bytes, run: str = "default") -> None:
+def arrives(receiver: Receiver, made: Manifest, wanted: bytes, run: str = "default", site: str = SITE) -> None:
     def all_of_it() -> bool:
-        return len(cri.written(stored(receiver, made, run))) >= len(wanted)
+        return len(cri.written(stored(receiver, made, run, site))) >= len(wanted)
 
-    until(all_of_it, lambda: f"all lines are stored; {len(stored(receiver, made, run))} bytes are", 60)
-    found = cri.written(stored(receiver, made, run))
+    until(all_of_it, lambda: f"all lines are stored; {len(stored(receiver, made, run, site))} bytes are", 60)
+    found = cri.written(stored(receiver, made, run, site))
     assert found == wanted, difference(wanted, found)
 
 
@@ -115,8 +116,8 @@ def test_how_a_pod_ended_is_reported_after_its_last_byte(cluster: Cluster, place
     assert program.stop() == 0, program.talk()
 
 
-def exits(receiver: Receiver, made: Manifest) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = receiver.streams("default")[f"{SITE}/{log_of(made)}"]["exits"]
+def exits(receiver: Receiver, made: Manifest, site: str = SITE) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = receiver.streams("default")[f"{site}/{log_of(made)}"]["exits"]
     return found
 
 
@@ -127,7 +128,7 @@ def test_bytes_do_not_wait_for_an_api_that_is_away_or_refuses(cluster: Cluster, 
     made = cluster.apply(pod("alone", writer(3_000, rate=300)))
     cluster.reaches(made, "Running")
     program.says("does not allow to read /api/v1/pods (403)")
-    cluster.api_server.stop()
+    cluster.api_server.stop(signal.SIGKILL)  # SIGTERM takes a minute
     arrives(receiver, made, lines(3_000))
     cluster.api_server.start()
     until(cluster.api_is_ready, cluster.talk, 120)

@@ -6,20 +6,21 @@ import time
 from pathlib import Path
 
 from integration.harness.places import SITE, Place, Program, Receiver, until
-from integration.kubernetes import cri
 from integration.kubernetes.cluster import NODE, Cluster
 from integration.kubernetes.pods import pod, writer
 from integration.kubernetes.processes import START
-from integration.kubernetes.test_cri import arrives, lines, log_of, stored
+from integration.kubernetes.test_cri import arrives, lines, stored
 
 LOG_READER = {"apiGroups": [""], "resources": ["nodes/log"], "verbs": ["get"]}
 
 
-def agent(cluster: Cluster, place: Place, receiver: Receiver, token: str, *args: str) -> Program:
+def agent(
+    cluster: Cluster, place: Place, receiver: Receiver, token: str, *args: str, site: str = SITE, ca: Path | None = None
+) -> Program:
     file = Path(place.directory, "token")
     file.write_text(token)
-    way = ("--kubelet", f"https://{cluster.kubelet_server.address}", "--kubelet-ca", str(cluster.kubelet_server.ca))
-    where = ("--receiver", receiver.address, "--site", SITE, "--source", "kubelet", "--node", NODE)
+    way = ("--kubelet", f"https://{cluster.kubelet_server.address}", "--kubelet-ca", str(ca or cluster.api.ca))
+    where = ("--receiver", receiver.address, "--site", site, "--source", "kubelet", "--node", NODE)
     return place.start("agent", *where, *way, "--api-token", str(file), *args)
 
 
@@ -59,19 +60,3 @@ def test_what_refuses_is_one_sentence_and_nothing_is_sent(cluster: Cluster, plac
     program = agent(cluster, place, receiver, cluster.account("log-nobody"), "--run-from", "path:{run}/**")
     program.says("does not allow to read /logs/pods/ (403)")
     assert program.stop() in (0, 3), program.talk()
-
-
-def test_the_end_of_a_removed_pods_file_was_not_seen_and_that_is_said(cluster: Cluster, place: Place) -> None:
-    receiver = place.serve()
-    program = agent(cluster, place, receiver, cluster.account("log-reader", LOG_READER))
-    made = cluster.apply(pod("removed", writer(1_000_000, rate=500)))
-    cluster.reaches(made, "Running")
-    until(lambda: stored(receiver, made), "its first lines are stored")
-    cluster.delete(made)
-    cluster.gone(made)
-    until(lambda: not cluster.log_directory(made).exists(), "the kubelet removes its files", START)
-    time.sleep(3)
-    assert program.stop() in (0, 6), program.talk()
-    record = receiver.streams("default")[f"{SITE}/{log_of(made)}"]
-    found = cri.written(stored(receiver, made))
-    assert record["incomplete"] or found.endswith(b"lines\n"), record
