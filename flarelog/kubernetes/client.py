@@ -88,21 +88,35 @@ class Api:
         """
         headers = {"Range": f"bytes={begin}-{begin + length - 1}"}
         async with self._answer(path, {}, headers, bad=(404, 416)) as answer:
-            if answer.status_code == 404:
+            if await self._is_missing(path, answer):
                 return None
             said = str(answer.headers.get("Content-Range", "")).rpartition("/")[2]
             if answer.status_code == 416:
                 return b"", int(said) if said.isdigit() else 0
             data = await _body(answer, f"an answer to {path}")
             whole = answer.status_code == 200  # an empty file, or a server that knows no ranges
+            if whole and not data and "Accept-Ranges" not in answer.headers:  # not a file server's
+                raise Answered(f"{self._name} at {self._where.url} answered {path} with 200 and nothing", 200)
             size = len(data) if whole else int(said) if said.isdigit() else begin + len(data)
             return data[begin : begin + length] if whole else data, size
 
     async def text(self, path: str) -> str | None:
         """The text at *path*; None if there is none. Raises as ``objects``."""
         async with self._answer(path, {}, {}, bad=(404,)) as answer:
-            data = await _body(answer, f"an answer to {path}")
-            return None if answer.status_code == 404 else data.decode("utf-8", "surrogateescape")
+            if await self._is_missing(path, answer):
+                return None
+            return (await _body(answer, f"an answer to {path}")).decode("utf-8", "surrogateescape")
+
+    async def _is_missing(self, path: str, answer: Any) -> bool:
+        """Whether a file server says that it has no such file. Raises Answered where the API itself misses something:
+        it says so as an object.
+        """
+        if answer.status_code != 404:
+            return False
+        body = await _body(answer, f"an answer to {path}")
+        if body.startswith(b"{"):
+            raise _refusal(path, f"{self._name} at {self._where.url}", 404, body[:4096])
+        return True
 
     async def _page(self, path: str, fields: str, token: str) -> Mapping[str, Any]:
         params = {"limit": str(PAGE), "fieldSelector": fields, "continue": token}

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
-from flarelog.kubernetes.client import Api
+from flarelog.kubernetes.client import Answered, Api
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.values import changed
 
@@ -45,7 +45,10 @@ class Kubelet:
 
     async def names(self, directory: str) -> list[str]:
         """As ``Server.names``."""
-        return _names(await self._asked("text", f"{quote(directory)}/") or "")
+        page: str | None = await self._asked("text", f"{quote(directory)}/")
+        if page is not None and "<pre>" not in page:  # an empty directory has it, too
+            raise Answered(f"the answer to {directory}/ is no listing of a kubelet", 200)
+        return _names(page or "")
 
     async def piece(self, path: str, begin: int, length: int) -> tuple[bytes, int] | None:
         """As ``Server.piece``."""

@@ -98,6 +98,42 @@ def test_the_proxys_right_is_said_loudly_and_once(where: KubernetesOptions, capl
     assert said.startswith("the kubelet's address is not known; the API server is asked instead")
 
 
+STATUS = b'{"kind": "Status", "message": "nodes \\"node-1\\" not found", "code": 404}'
+
+
+@together(
+    "status, body, names, piece",
+    [
+        pytest.param(200, b"<pre>\n</pre>\n", [], "nothing", id="an-empty-directory-or-file"),
+        pytest.param(404, b"404 page not found\n", [], None, id="none"),
+        pytest.param(404, STATUS, "not found", "not found", id="the-node-is-gone-from-the-api"),
+        pytest.param(200, b"", "no listing", "with 200 and nothing", id="nothing"),
+        pytest.param(429, b"", "with 429", "with 429", id="too-many-requests"),
+        pytest.param(500, b"", "with 500", "with 500", id="an-error"),
+        pytest.param(301, b"", "with 301", "with 301", id="elsewhere"),
+    ],
+)
+def test_only_what_a_file_server_says_is_taken_for_its_files(
+    where: KubernetesOptions, status: int, body: bytes, names: list[str] | str, piece: str | None
+) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if piece == "nothing" and request.url.path.endswith(".log"):
+            return httpx2.Response(200, headers={"Accept-Ranges": "bytes"}, stream=httpx2.ByteStream(b""))
+        return httpx2.Response(status, stream=httpx2.ByteStream(body))
+
+    async def ask() -> None:
+        kubelet = Kubelet(where, "node-1", httpx2.MockTransport(answer))
+        for wanted, asked in ((names, kubelet.names("pods")), (piece, kubelet.piece("pods/0.log", 0, 100))):
+            if isinstance(wanted, str) and wanted != "nothing":
+                with pytest.raises(FlarelogError, match=wanted):
+                    await asked
+            else:
+                assert await asked == ((b"", 0) if wanted == "nothing" else wanted)
+        await kubelet.close()
+
+    asyncio.run(ask())
+
+
 def test_where_both_refuse_the_error_names_both(where: KubernetesOptions) -> None:
     (error,) = listed(where, Way([AWAY], [REFUSES]), 1)
     assert "no answer from the kubelet at https://10.0.0.2:10250: Connection refused" in error
