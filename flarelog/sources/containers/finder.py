@@ -453,6 +453,8 @@ class Containers:
             except OSError as error:  # it waits until there is room
                 self._troubles.tell(file.path, f"{legible(full)} cannot be unpacked yet: {error.strerror}")
                 break
+            if not row.follows(file):
+                break
             row.tail.files.append(row.held.pop(0))
             if self._draining:
                 row.tail.drain(now)

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import Exit
 from flarelog.kubernetes.pods import Ended, Pod
-from flarelog.model import StreamInfo
+from flarelog.model import Gap, Generation, StreamInfo
 from flarelog.sources.containers.layouts import Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
 from flarelog.sources.containers.place import Copy, Key, end_of, wholly
@@ -44,6 +45,8 @@ class Row:
     packed: set[Key] = field(default_factory=set)  # compressed files; an open one has its packed bytes until its turn
     raw: set[Key] = field(default_factory=set)  # those of them that are unpacked
     unpacking: dict[Key, Unpacking] = field(default_factory=dict)  # those of them that are being unpacked
+    newest: int | None = None  # the latest attempt that was seen
+    missed: dict[Key, tuple[int, int]] = field(default_factory=dict)  # the first and last attempt missing before a file
     forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
     at: dict[str, SourceFile] = field(default_factory=dict)  # by name, as far as reports tell
     unopened: set[str] = field(default_factory=set)  # names of files that wait for a descriptor
@@ -56,16 +59,37 @@ class Row:
         """Add the open *file*, which comes after all others."""
         key = key_of(file)
         self.files[key], self.turns[key] = file, turn
+        self._count(key, turn[0])
         if packed:
             self.packed.add(key)
             file.closed = True
         self.held.append(file)
+
+    def _count(self, key: Key, attempt: int) -> None:
+        """Note which attempts are missing before *attempt*, to which the file *key* belongs."""
+        if self.newest is not None and attempt > max(0, self.newest + 1):
+            self.missed[key] = self.newest + 1, attempt - 1
+        self.newest = max(attempt, self.newest or 0)
+
+    def follows(self, file: SourceFile) -> bool:
+        """Whether *file* may be read next: attempts that are missing before it are a gap after all earlier bytes."""
+        key = key_of(file)
+        if key not in self.missed:
+            return True
+        if not all(map(_is_read, self.tail.files)):
+            return False
+        first, last = self.missed.pop(key)
+        which = f"the log of attempt {first} was" if first == last else f"the logs of attempts {first} to {last} were"
+        why = f"{which} gone before {'it' if first == last else 'they'} could be read"
+        self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
+        return True
 
     def forget(self, key: Key) -> None:
         file = self.files.pop(key, None)
         self.turns.pop(key, None)
         self.packed.discard(key)
         self.raw.discard(key)
+        self.missed.pop(key, None)
         for content in file.wholes() if file is not None else ():
             self.forgotten[content] = None
             if len(self.forgotten) > KEPT:
@@ -165,6 +189,12 @@ class Row:
         self.settled, self.pod = True, None
         if info is None:
             return
+        last_path = next((mark.path for mark in reversed(info.marks) if isinstance(mark, Generation)), "")
+        before, first = self.place(os.path.basename(last_path)), next(iter(self.held), None)
+        if before is not None and first is not None:
+            newest, self.newest = self.newest, before.turn[0]
+            self._count(key_of(first), self.turns[key_of(first)][0])
+            self.newest = max(newest or 0, self.newest)
         identities, pieces = in_order(info), shipped(info)
         last = max((at for at, file in enumerate(self.held) if file.identity in identities), default=-1)
         rest = None
