@@ -23,6 +23,7 @@ from flarelog.sources.containers.layouts import LAYOUTS, Place
 OVERLAP = 256  # bytes before a position that are compared
 PIECE = 1 << 20  # bytes of one range
 MOST = 1 << 30  # bytes of one file
+LISTED_AFTER = 3  # looks at a quiet file after which its directory is listed; later each fourth look does so
 KEPT = 60.0  # seconds for which the copy of a file stays at least
 _PLACE = LAYOUTS["cri"].place
 
@@ -78,8 +79,8 @@ class Copy:
             whole = await self._read_on(self._current)
             grown = self._position > before
             self._idle = 0 if grown or not whole else self._idle + 1
-            # A new attempt shows in a listing alone, which need not come with each look at a quiet file.
-            if grown or (whole and self._idle & (self._idle - 1) and self._idle % 4):
+            # A new attempt shows in a listing alone, which need not come with each look at a file that grows slowly.
+            if grown or (whole and self._idle != LISTED_AFTER and self._idle % 4):
                 return grown
         return await self._follow()
 

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 PODS_EVERY = 2.0  # seconds between two looks for new containers
 SOONEST, LATEST = 0.2, 2.0  # seconds between two looks at a container's files
+LOOKS = 100  # looks a second at all containers, about
 AT_ONCE = 16  # containers that are looked at at a time
 LAST_WITHIN = 5.0  # seconds for the last look of a drain
 REPEAT = 300.0  # seconds between two warnings of one trouble
@@ -142,7 +143,9 @@ class Mirror:
         pause = SOONEST
         while True:
             await asyncio.sleep(pause)
-            pause = SOONEST if await self._update(directory, copy) else min(2 * pause, LATEST)
+            share = len(self._copies) / LOOKS
+            grown = await self._update(directory, copy)
+            pause = max(SOONEST, share) if grown else min(2 * pause, max(LATEST, 2 * share))
 
     async def _to_the_end(self, directory: str, copy: Copy) -> None:
         while await self._update(directory, copy):
