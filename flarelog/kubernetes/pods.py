@@ -16,10 +16,11 @@ from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import LIKELY, OTHERS, Exit
 from flarelog.globs import any_of
 from flarelog.kubernetes.ranks import JOBSET_LABEL, ranks
+from flarelog.text import legible
 from flarelog.values import frozen
 
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name", "ray.io/cluster")
-_KEPT = 253  # characters of a value: a pod's name may have as many
+_KEPT = 320  # characters of a value, and of a label's key
 _KILLED, _TERMINATED = 137, 143  # the exit codes of a container whose main process died of SIGKILL and SIGTERM
 _ID_SHOWN = 32  # characters of a container's id
 _LONGEST = 1000  # characters of all attributes: a peer takes 1024
@@ -104,7 +105,7 @@ class Pod:
         wanted = tuple(labels)
         for key, value in sorted(self.labels.items()):
             if wanted and any_of(wanted, key):
-                values[f"k8s.pod.label.{key}"] = value
+                values[f"k8s.pod.label.{escaped(key).replace(':', '%3A')}"] = value
         words = [word for word in (self.ranks.get(container, "") if rank is None else rank).split(",") if word]
         words += [f"{key}:{escaped(value)}" for key, value in values.items() if value]
         while sum(map(len, words)) + len(words) > _LONGEST:  # labels are last
@@ -121,8 +122,8 @@ class Pod:
 
 
 def escaped(value: str) -> str:
-    """*value* for an attribute: the two signs that structure attributes are escaped."""
-    return value[:_KEPT].replace("%", "%25").replace(",", "%2C")
+    """*value* for an attribute: the two signs that structure attributes are escaped, and all that is no text."""
+    return legible(value[:_KEPT]).replace("%", "%25").replace(",", "%2C")
 
 
 def pod_of(found: Mapping[str, Any]) -> Pod | None:

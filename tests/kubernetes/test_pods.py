@@ -10,6 +10,7 @@ import pytest
 
 from flarelog.exit_marks import LIKELY, OTHERS
 from flarelog.kubernetes.pods import Pod, escaped, pod_of
+from flarelog.model import Attributes
 from tests.rows import together
 
 RECORDED = Path(__file__).parent.parent / "data" / "kubernetes" / "pods"
@@ -137,6 +138,19 @@ def test_any_value_is_one_attribute_and_all_together_are_bounded() -> None:
     assert escaped("a,b%") == "a%2Cb%25"
     labels = {f"app.kubernetes.io/{n}": "v" * 63 for n in range(100)}
     assert len(pod("failed", **labels).words("main", ("*",))) <= 1024
+
+
+def test_labels_of_any_bytes_are_attributes_of_their_own() -> None:
+    labels = {"a\0": "\ud800", "a,b:c": "1,2:3%", "a\n": "\x1b[31m\n", "a\u202e": "caf\u00e9"}
+    words = pod("failed", **labels).words("main", ("*",))
+    assert words.isprintable()
+    values = Attributes(0, 0, words).values
+    assert {key: value for key, value in values.items() if "label" in key} == {
+        "k8s.pod.label.a\\x00": "\\ud800",
+        "k8s.pod.label.a%2Cb%3Ac": "1%2C2:3%25",
+        "k8s.pod.label.a\\n": "\\x1b[31m\\n",
+        "k8s.pod.label.a\\u202e": "caf\u00e9",
+    }
 
 
 @together(
