@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from flarelog.errors import FlarelogError
 from flarelog.exit_marks import Exit
 from flarelog.model import CANNOT_BE_READ, Redaction, StreamInfo
+from flarelog.names import log_of
 from flarelog.sources.containers.layouts import Container, Place
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.containers.packed import Damaged, copy_of
@@ -47,7 +48,7 @@ class Containers:
         self._rules = wanted.rules()
         self._rows: dict[str, Row] = {}  # by directory, relative to the root
         self._tails: dict[str, Tail] = {}
-        self._record: dict[str, StreamInfo] | None = None  # by log; None: not known yet
+        self._record: dict[str, StreamInfo] | None = None  # by the log's name in the store; None: not known yet
         self._refused: set[str] = set()
         self._masked: dict[str, tuple[int, int]] = {}
         self._missing = self._draining = False
@@ -112,12 +113,13 @@ class Containers:
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         self.look(now)
-        self._record = {info.stream.path: info for info in streams}
+        self._record = {info.stream.log: info for info in streams}
         self._advance_all(now)
 
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        rows = {log_of(row.tail.log): row for row in self._rows.values()}
         for info in streams:
-            row = self._row_of(info.stream.path)
+            row = rows.get(info.stream.log)
             if row is None:
                 continue
             if not row.settled:
@@ -418,7 +420,7 @@ class Containers:
         spare = UNPACKED - sum(row.unpacked for row in self._rows.values())
         for row in self._rows.values():
             if not row.settled:
-                self._settle(row, self._record.get(row.tail.log))
+                self._settle(row, self._record.get(log_of(row.tail.log)))
             before = len(row.tail.files)
             spare -= self._advance(row, spare, now)
             if len(row.tail.files) != before:

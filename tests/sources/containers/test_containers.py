@@ -177,6 +177,23 @@ def test_no_byte_is_lost_or_repeated_though_the_nodes_clock_was_set_back(tmp_pat
     assert losses(receiver, pod) == []
 
 
+def test_a_log_whose_name_is_cut_in_the_store_goes_on_after_a_restart(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path, name="p" * 210), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    pod.write(lines(10, 10))
+
+    def told() -> list[StreamInfo]:
+        """The record as it comes from the receiver, which does not know the path."""
+        return [changed_info(info, stream=changed_info(info.stream, original="")) for info in receiver.record()]
+
+    with finding(tmp_path, told()) as finder:
+        finder.resume(told(), 0.0)
+        receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+
+
 def test_a_file_that_is_gone_before_it_was_read_whole_is_a_loss(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path), Receiver()
     pod.write(lines(0, 10))
