@@ -137,6 +137,7 @@ def test_an_api_server_that_is_away_costs_no_byte(cluster: Cluster, agents: Agen
     cluster.delete(made)
 
 
+@pytest.mark.soak
 def test_another_certificate_of_the_kubelet_by_another_authority_is_trusted_once_the_agent_has_it(
     cluster: Cluster, place: Place
 ) -> None:

@@ -76,8 +76,11 @@ class Row:
         key = key_of(file)
         if key not in self.missed:
             return True
-        if not all(map(_is_read, self.tail.files)):
-            return False
+        for earlier in self.tail.files:
+            if not _is_read(earlier):
+                if earlier.holds_back():  # a torn line, which nobody completes
+                    earlier.finish()
+                return False
         first, last = self.missed.pop(key)
         which = f"the log of attempt {first} was" if first == last else f"the logs of attempts {first} to {last} were"
         why = f"{which} gone before {'it' if first == last else 'they'} could be read"

@@ -171,29 +171,32 @@ def gaps(receiver: Receiver, pod: Pod) -> list[tuple[int, int, str]]:
     return [(mark.offset, mark.length, mark.reason) for mark in receiver.marks(pod) if isinstance(mark, Gap)]
 
 
+@pytest.mark.parametrize("redact", [(), ("tokens",)], ids=["raw", "redacted"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_attempts_whose_files_were_gone_before_they_were_seen_are_a_gap(tmp_path: Path, restarted: bool) -> None:
+def test_attempts_whose_files_were_gone_before_they_were_seen_are_a_gap(
+    tmp_path: Path, restarted: bool, redact: tuple[str, ...]
+) -> None:
     pod, receiver = Pod(tmp_path, attempt=4), Receiver()
     pod.write(b"four\n")
-    with finding(tmp_path) as finder:
+    with finding(tmp_path, redact=redact) as finder:
         receiver.take(finder)
-        pod.write(b"more\n")
+        pod.write(b"torn ")
         pod.attempt = 7
         pod.write(b"seven\n")
         if not restarted:
             receiver.take(finder, 100.0)
     for _ in range(2):
-        with finding(tmp_path, receiver.record()) as finder:
+        with finding(tmp_path, receiver.record(), redact=redact) as finder:
             receiver.take(finder, 200.0)
     pod.current.with_name("4.log").unlink()
     pod.restart()
     pod.write(b"eight\n")
-    with finding(tmp_path, receiver.record()) as finder:
+    with finding(tmp_path, receiver.record(), redact=redact) as finder:
         receiver.take(finder, 300.0)
         pod.restart()
         pod.write(b"nine\n")
         receiver.take(finder, 400.0)
-    assert receiver.data(pod) == b"four\nmore\nseven\neight\nnine\n"
+    assert receiver.data(pod) == b"four\ntorn seven\neight\nnine\n"
     assert gaps(receiver, pod) == [(10, 0, "the logs of attempts 5 to 6 were gone before they could be read")]
 
 
