@@ -51,7 +51,7 @@ class Descriptors:
             file.close()
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         file.rules, file.called = self.rules, self.ledger.links.name(path)
-        file.closed = path in self.ledger.renames.closed
+        file.closed = self.ledger.name(path).closed
         unwatched = directory_of(path) in self.walk.unwatched
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
         file.part = self.ledger.options.series.part(os.path.join(self.walk.root, path), file.is_of[1])
@@ -66,7 +66,7 @@ class Descriptors:
     def hold(self, path: str) -> None:
         """Let *path* wait for a descriptor until another file has come to rest."""
         self.waiting.add(path)
-        file = self.ledger.paths.get(path)
+        file = self.ledger.at(path)
         known = self.ledger.known.get(file.identity) if file is not None else None
         if known is not None:
             known[0].waiting = True

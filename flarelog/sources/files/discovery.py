@@ -206,7 +206,7 @@ class Discovery:
                 continue
             path = change.name if directory == "." else f"{directory}/{change.name}"
             path = links.log_at(path) if links.ends else path
-            if outside(path) and path not in ledger.paths and not links.called(path):
+            if outside(path) and ledger.at(path) is None and not links.called(path):
                 continue
             files = ledger.note(change, path)
             passing.note(change, path)
@@ -263,8 +263,7 @@ class Discovery:
         if only is None:
             # A file that has gone no longer waits.
             self.descriptors.waiting.intersection_update(look.strangers.keys() | {path for _, _, path in grown})
-            closed, paths = self.ledger.renames.closed, self.ledger.paths
-            closed -= {path for path in closed if path not in look.born and path not in paths}
+            self.ledger.forget_names(look.born)
             if len(self._owner.passed) > 2 * len(left) + SPARE:
                 self._owner.passed.clear()  # most of the paths are gone; the rest is judged again
         touched |= self._place_all(look, everywhere=only is None)
@@ -279,8 +278,8 @@ class Discovery:
         """List directories: the files that match no log's name, and the files at rest that look different."""
         left: dict[str, Sight] = {}
         grown: list[tuple[Tail, SourceFile, str]] = []
-        ledger, origins, matches = self.ledger, self.ledger.renames.origins, self._owner.matches
-        listed = self.walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths, self._closed_to)
+        ledger, matches = self.ledger, self._owner.matches
+        listed = self.walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.names, self._closed_to)
         for path, found, is_link in listed:
             wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))
             if wanted:
@@ -310,8 +309,7 @@ class Discovery:
                 look.seen.setdefault(file, []).append(path)
             else:
                 look.aside[file] = path
-            if path in origins:
-                ledger.renamed(file, path)
+            ledger.renamed(file, path)
         return left, grown
 
     def _closed_to(self, link: str) -> None:
@@ -331,15 +329,15 @@ class Discovery:
                 self._unread.add(directory_of(file.path))
             elif paths is not None:
                 # An unchanged file costs nothing more: there may be very many files.
-                if not file.linked or file.path not in paths or ledger.paths.get(file.path) is not file:
+                if not file.linked or file.path not in paths or ledger.at(file.path) is not file:
                     ledger.move(file, file.path if file.path in paths else paths[0])
                     file.linked = True
                     touched.add(tail.log)  # while it was unknown where the file is, its writes were not heard
-                elif file.path in ledger.renames.closed:
+                elif ledger.name(file.path).closed:
                     file.closed = True
             elif file in look.aside:
                 path = look.aside[file]
-                touched |= {tail.log} if file.linked or ledger.paths.get(path) is not file else set()
+                touched |= {tail.log} if file.linked or ledger.at(path) is not file else set()
                 ledger.move(file, path)
                 file.linked = False
             elif file.linked and (everywhere or directory_of(file.path) in look.scanned):

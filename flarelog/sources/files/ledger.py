@@ -6,8 +6,9 @@ after the file has gone.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flarelog.sources.files.file import SourceFile
@@ -25,51 +26,16 @@ Known = tuple[Tail, SourceFile]
 
 
 @dataclass(slots=True)
-class Renames:
-    """The renames that a watch reported, in order. A file that was renamed before its discovery is known by the name
-    that it was created under.
-    """
+class Name:
+    """What the latest listing, and the reports since, show of a name. The record follows a rename of the file."""
 
-    count: int = 0
-    # By path of a renamed file: the name that it was created under, and the sequence number of its rename.
-    origins: dict[str, tuple[str, int]] = field(default_factory=dict)
-    # Paths of files that a writer has closed, without a write seen since.
-    closed: set[str] = field(default_factory=set)
-    # By a move's cookie: the origin of the moved file, whether it was closed, and the file if it is known, until its
-    # destination is reported, if that is below the root.
-    _moving: dict[int, tuple[tuple[str, int], bool, SourceFile | None]] = field(default_factory=dict)
+    file: SourceFile | None = None  # the known file that has the name
+    origin: str = ""  # the name that the file was created under, if it was renamed since
+    renamed: float = math.inf  # the sequence number of that rename
+    closed: bool = False  # a writer has closed the file, and no write was seen since
 
-    def note(self, change: Change, path: str, file: SourceFile | None) -> SourceFile | None:
-        """Apply a reported change of the name *path*, which *file* had; returns the known file that was moved there."""
-        was_closed = path in self.closed
-        self.closed.discard(path)
-        if change.what is What.MOVED_FROM:
-            self.count += 1
-            self._moving[change.cookie] = self.origins.pop(path, (path, self.count)), was_closed, file
-            if len(self._moving) > MOVING:
-                del self._moving[next(iter(self._moving))]
-            return None
-        self.origins.pop(path, None)
-        if change.what is not What.MOVED_TO or change.cookie not in self._moving:
-            return None
-        self.origins[path], was_closed, came = self._moving.pop(change.cookie)
-        if was_closed:
-            self.closed.add(path)
-        return came
 
-    def forget(self, directory: str, *, numbered: bool) -> None:
-        """Forget what was reported of the files below *directory*, with a slash at its end; *numbered*: only of the
-        numbered names in it, some of which were renamed.
-        """
-        for path in [path for path in (*self.origins, *self.closed) if path.startswith(directory)]:
-            if not numbered or (path[-1:].isdigit() and "/" not in path[len(directory) :]):
-                self.origins.pop(path, None)
-                self.closed.discard(path)
-
-    def place(self, path: str) -> float | None:
-        """The sequence number of the rename of the file at *path*; None if no rename was seen."""
-        origin = self.origins.get(path)
-        return origin[1] if origin is not None else None
+_NOTHING = Name()
 
 
 @dataclass(slots=True)
@@ -78,10 +44,9 @@ class Ledger:
 
     options: SourceOptions
     links: Links = field(init=False)
-    renames: Renames = field(default_factory=Renames)
     tails: dict[str, Tail] = field(default_factory=dict)  # by log
     known: dict[str, Known] = field(default_factory=dict)  # by identity
-    paths: dict[str, SourceFile] = field(default_factory=dict)  # by the latest listing and the reports after it
+    names: dict[str, Name] = field(default_factory=dict)  # by path
     moved: set[SourceFile] = field(default_factory=set)  # by reports since the latest listing began
     # By identity: the file's log, and the offset where its reading began; an earlier process's files too.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -90,6 +55,8 @@ class Ledger:
     # Logs that the receiver's record has without a generation; empty after the start.
     opened: set[str] = field(default_factory=set)
     draining: bool = False
+    _renames: int = 0  # reported
+    _moving: dict[int, Name] = field(default_factory=dict)  # by the cookie of a move, until its destination is reported
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
@@ -122,8 +89,7 @@ class Ledger:
         self.known.pop(file.identity, None)
         if self._inodes.get(file.is_of) == file.identity:
             del self._inodes[file.is_of]
-        if self.paths.get(file.path) is file:
-            del self.paths[file.path]
+        self._unname(file)
 
     def take_out(self, tail: Tail, file: SourceFile) -> None:
         """Take *file*, of which nothing was sent, from *tail*, and remove a log of which nothing is left."""
@@ -144,7 +110,7 @@ class Ledger:
         if found.born is not None and file.born is not None:
             return known if found.born == file.born else None
         unchanged = file.fd >= 0 or file.rest == (found.size, found.modified)
-        return known if self.paths.get(path) is file and file.linked and unchanged else None
+        return known if self.at(path) is file and file.linked and unchanged else None
 
     def found_again(self, file: SourceFile, path: str) -> Known | None:
         """The known file at rest that *file*, found at *path* under another identity, is: a file system in user space
@@ -180,13 +146,31 @@ class Ledger:
 
     # --- where files stand
 
+    def name(self, path: str) -> Name:
+        """What is known of the name *path*; to read only."""
+        return self.names.get(path, _NOTHING)
+
+    def at(self, path: str) -> SourceFile | None:
+        """The known file at *path*, by the latest listing and the reports after it."""
+        return self.names.get(path, _NOTHING).file
+
+    def _unname(self, file: SourceFile) -> None:
+        if self.at(file.path) is file:
+            self.names[file.path].file = None
+
+    def forget_names(self, there: Container[str]) -> None:
+        """Forget names that no known file has and that are not *there*; a rename is remembered."""
+        for path in [path for path, name in self.names.items() if name.file is None and path not in there]:
+            self.names[path].closed = False
+            if not self.names[path].origin:
+                del self.names[path]
+
     def move(self, file: SourceFile, path: str) -> None:
         """Record that *file* is at *path* now."""
-        if self.paths.get(file.path) is file:
-            del self.paths[file.path]
+        self._unname(file)
         file.path, file.called = path, self.links.name(path) if self.links.ends else path
-        self.paths[path] = file
-        file.closed = file.closed or path in self.renames.closed
+        name = self.names.setdefault(path, Name())
+        name.file, file.closed = file, file.closed or name.closed
         known = self.known.get(file.identity)
         if known is not None:
             self.stray(known[0].log, path)
@@ -197,9 +181,9 @@ class Ledger:
         Names are followed report by report, because a listing is older or younger than a report: in a rotation the
         close of the new, empty file comes before the listing that shows the rename of the old one.
         """
-        what = change.what
+        what, name = change.what, self.names.get(path) or Name()
+        file = name.file
         if what is What.MODIFIED or what is What.CLOSED:
-            file = self.paths.get(path)
             files, sure = [file] if file is not None else [], True
             if path in self._removed:  # a removed file is reported under its last name as long as it is open
                 gone, replaced = self._removed[path]
@@ -209,15 +193,22 @@ class Ledger:
                     del self._removed[path]
             closed = what is What.CLOSED
             if sure or not closed:
-                (self.renames.closed.add if closed else self.renames.closed.discard)(path)
+                name.closed = closed
+                if closed:
+                    self.names[path] = name
                 for file in files:
                     file.closed = closed
             return files
-        file = self.paths.pop(path, None)
-        came = self.renames.note(change, path, file)
+        self.names.pop(path, None)
         if file is not None:
             self.moved.add(file)
         if what is What.MOVED_FROM:
+            if not name.origin:
+                self._renames += 1
+                name.origin, name.renamed = path, self._renames
+            self._moving[change.cookie] = name
+            if len(self._moving) > MOVING:
+                del self._moving[next(iter(self._moving))]
             if path in self._removed:
                 self._removed[path] = self._removed[path][0], False
             return []
@@ -227,24 +218,27 @@ class Ledger:
                 del self._removed[next(iter(self._removed))]
         elif path in self._removed:
             self._removed[path] = self._removed[path][0], True
+        came = self._moving.pop(change.cookie, None) if what is What.MOVED_TO else None
         if came is not None:
-            self.move(came, path)
+            self.names[path] = came
+            if came.file is not None:
+                self.move(came.file, path)
         return []
 
     def removed(self, file: SourceFile) -> None:
         """Record that the open *file* has no name any more."""
-        if self.paths.get(file.path) is file:
-            del self.paths[file.path]
-        self._removed[file.path] = file, file.path in self.paths
+        self._unname(file)
+        self._removed[file.path] = file, self.at(file.path) is not None
 
     def unsure(self, directory: str, *, numbered: bool = False) -> None:
         """Forget which files have the names below *directory*, with a slash at its end: it was moved, or, *numbered*,
         some of its files with numbered names were renamed. The next listing tells.
         """
-        self.renames.forget(directory, numbered=numbered)
-        for path in [path for path in self.paths if path.startswith(directory)]:
+        for path in [path for path in self.names if path.startswith(directory)]:
             if not numbered or (path[-1:].isdigit() and "/" not in path[len(directory) :]):
-                self.moved.add(self.paths.pop(path))
+                file = self.names.pop(path).file
+                if file is not None:
+                    self.moved.add(file)
 
     def stray(self, log: str, path: str) -> None:
         """Record that a generation of *log* is at *path*: in another directory than the log others may follow it."""
@@ -254,9 +248,9 @@ class Ledger:
 
     def renamed(self, file: SourceFile, path: str) -> None:
         """Record the sequence number of the rename of *file* to *path*."""
-        place = self.renames.place(path)
-        if place is not None:
-            file.renamed = place
+        renamed = self.name(path).renamed
+        if renamed < math.inf:
+            file.renamed = renamed
 
     def rotated_to(self, path: str) -> Iterable[str]:
         """The logs of other directories that the name *path* may be a generation of, the longest first. A reported
@@ -264,7 +258,7 @@ class Ledger:
         """
         directory = os.path.dirname(path)
         for log in sorted(self._strayed.get(directory, ()), key=len, reverse=True):
-            came_from = os.path.dirname(self.renames.origins.get(path, (path, 0))[0])
+            came_from = os.path.dirname(self.name(path).origin or path)
             if came_from in (directory, os.path.dirname(log)) and names_of(log, path):
                 yield log
 

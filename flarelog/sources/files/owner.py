@@ -81,7 +81,7 @@ class Owner:
 
     def wanted(self, path: str) -> bool:
         """Whether the file at *path* may be a log, or a generation of one."""
-        if self.matches(path) or path in self.ledger.renames.origins:
+        if self.matches(path) or self.ledger.name(path).origin:
             return True
         return next(iter(self._originals(path)), None) is not None or next(self._unbegun(path), None) is not None
 
@@ -147,7 +147,7 @@ class Owner:
         look.early.update(self._rotated_early(left, look))
         for path, seen in left.items():
             passed = seen.born is not None and (*seen.is_of, seen.born) in self.passed
-            if passed and not self.ledger.missed(seen) and path not in self.ledger.renames.origins:
+            if passed and not self.ledger.missed(seen) and not self.ledger.name(path).origin:
                 continue
             origin = self._created_as(path, look)
             created = origin is not None and self.options.follows(path, origin)
@@ -263,13 +263,12 @@ class Owner:
         """
         if path in self.ledger.opened and self.names_log(path):
             return path  # an earlier sidecar took the file for a log of its own
-        place = self.ledger.renames.place(path)
         matches, judged, strays = self.matches(path), False, list[str]()
         tails = self.ledger.tails
         for name, called in self._originals(path, look if matches else None):
             if not is_surely_rotation(name, called):
                 continue
-            age = Age(found.born, called, math.inf if place is None else place, found.modified)
+            age = Age(found.born, called, self.ledger.name(path).renamed, found.modified)
             # A copy of a log that stays in place is younger than the log, and no generation.
             now = self._now(name, look)
             until = Age(now.born, name, modified=now.modified) if now is not None else None
@@ -325,8 +324,8 @@ class Owner:
 
     def _created_as(self, path: str, look: Look) -> str | None:
         """The log as which the file at *path* was created before it was renamed."""
-        origin = self.ledger.renames.origins.get(path, (path, 0))[0]
-        if origin == path or not self.names_log(origin):
+        origin = self.ledger.name(path).origin
+        if origin in ("", path) or not self.names_log(origin):
             return None
         return origin if origin in self.ledger.tails or origin in look.strangers or is_rotation(origin, path) else None
 

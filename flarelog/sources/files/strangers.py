@@ -50,17 +50,15 @@ class Strangers:
     def meet_all(self, look: Look, now: float) -> set[str]:
         """Open the unknown files of *look*, the oldest first, and find or make their logs."""
         touched = self.name_links(look, now)
-        renames = self.ledger.renames
         linked_twice = len({found.is_of for found in look.strangers.values()}) < len(look.strangers)
         family = self.owner.family(look) if linked_twice else set()
 
         def order(path: str) -> tuple[bool, float, float, bool, bool, str]:
             born = look.strangers[path].born
-            place = renames.place(path)
             return (
                 not self.ledger.has_inode(look.strangers[path]),  # present paths decide the order of generations
                 math.inf if born is None else born,
-                renames.count + 1 if place is None else place,
+                self.ledger.name(path).renamed,
                 path in look.links,
                 path not in family,  # another name of a generation is no log of its own
                 path,
@@ -223,7 +221,7 @@ class Strangers:
         for them.
         """
         for path in self.descriptors.waiting:
-            known = self.ledger.paths.get(path)
+            known = self.ledger.at(path)
             name = self.ledger.known[known.identity][0].log if known is not None else None
             with contextlib.suppress(OSError):
                 name = name or self.owner.by_name(path, sight(os.path.join(self.options.root, path)), Look())

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
+from flarelog.sources.files.ledger import Name
 from flarelog.sources.files.lineage import is_rotation
 from flarelog.sources.files.links import Links, outside
 from flarelog.sources.files.watch import Watch
@@ -131,7 +132,7 @@ class Walk:
         scanned: set[str],
         moved: set[str],
         wanted: Callable[[str], bool],
-        known: Mapping[str, SourceFile],
+        known: Mapping[str, Name],
         closed: Callable[[str], object] = lambda path: None,
     ) -> Iterator[Entry]:
         """The regular files, *wanted* or *known*, in the directories of *only* and below new ones; None: everywhere.
@@ -175,7 +176,8 @@ class Walk:
                         if only is None or path not in self.directories:
                             pending.append(path)
                         continue
-                    file = known.get(path)
+                    name = known.get(path)
+                    file = name.file if name is not None else None
                     if file is not None and file.fd >= 0:
                         # An open file keeps its inode, so a stat is enough; there may be very many files.
                         status = entry.stat()
