@@ -150,6 +150,7 @@ class Adoption:
         """Remove *file*, of which nothing was sent, from *tail* and from the ledger."""
         self.ledger.take_out(tail, file)
         self.ledger.forget(file)
+        self.ledger.remembered[file.identity] = tail.log, file.start
         file.close()
 
     def _go_on(self, tail: Tail, info: StreamInfo, rest: Rest | None) -> None:
@@ -157,7 +158,6 @@ class Adoption:
         for file in tail.files:
             if file.start and held and file.identity not in held:
                 file.start = 0  # a generation that came while no sidecar ran, not an old file
-                self.ledger.remembered[file.identity] = tail.log, 0
         # Bytes that the receiver has lost are sent again in the order in which they were first sent.
         before = in_order(changed(info, marks=tuple(tail.marks)))
         order = {key: place for place, key in enumerate(held | before)}

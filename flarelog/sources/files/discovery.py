@@ -390,7 +390,6 @@ class Discovery:
             if isinstance(file, RedactedFile):
                 self._masked[key] = tail, (file.matches, file.hidden)
             self._copies.gone.update(file.wholes())
-            self.ledger.remembered.pop(key, None)
         return touched
 
     # --- the receiver's record
@@ -438,10 +437,9 @@ class Discovery:
 
     def starts(self) -> dict[str, tuple[str, int]]:
         """Identity: (log, offset where its reading began), for each known file; the content of a checkpoint."""
-        if self.held_up:
-            return dict(self.ledger.remembered)
-        held = (*self.ledger.known, *self.stored.identities())
-        found = {key: self.ledger.remembered[key] for key in held if key in self.ledger.remembered}
+        met = self.ledger.remembered
+        found = {key: met[key] for key in (met if self.held_up else self.stored.identities()) if key in met}
+        found |= {key: (tail.log, file.start) for key, (tail, file) in self.ledger.known.items()}
         return {key: start for key, start in found.items() if start[0] not in self._refused} if self._refused else found
 
     def masked(self, log: Tail) -> Redaction | None:

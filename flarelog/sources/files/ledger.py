@@ -48,7 +48,7 @@ class Ledger:
     known: dict[str, Known] = field(default_factory=dict)  # by identity
     names: dict[str, Name] = field(default_factory=dict)  # by path
     moved: set[SourceFile] = field(default_factory=set)  # by reports since the latest listing began
-    # By identity: the file's log, and the offset where its reading began; an earlier process's files too.
+    # By identity: a file that an earlier process met, and this one did not yet: its log, and where its reading began.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     # By identity: the log of a generation that the receiver holds and that was not found, and its last piece.
     absent: dict[str, tuple[str, Piece]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Ledger:
     draining: bool = False
     _renames: int = 0  # reported
     _moving: dict[int, Name] = field(default_factory=dict)  # by the cookie of a move, until its destination is reported
-    _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
+    _inodes: dict[tuple[int, int], Known] = field(default_factory=dict)  # by device and inode
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
     _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -79,15 +79,14 @@ class Ledger:
 
     def know(self, tail: Tail, file: SourceFile) -> None:
         """Record that *file* belongs to *tail*, and is read from its start on."""
-        self.known[file.identity] = tail, file
-        self.remembered[file.identity] = tail.log, file.start
-        self._inodes[file.is_of] = file.identity
+        self.known[file.identity] = self._inodes[file.is_of] = tail, file
+        self.remembered.pop(file.identity, None)
         self._logs[file.identity] = tail.log
         self.stray(tail.log, file.path)
 
     def forget(self, file: SourceFile) -> None:
         self.known.pop(file.identity, None)
-        if self._inodes.get(file.is_of) == file.identity:
+        if self._inodes.get(file.is_of, (None, None))[1] is file:
             del self._inodes[file.is_of]
         self._unname(file)
 
@@ -103,7 +102,7 @@ class Ledger:
 
     def recognised(self, path: str, found: Sight) -> Known | None:
         """The known file that was *found* at *path*; None if only its descriptor would tell."""
-        known = self.known.get(self._inodes.get(found.is_of, ""))
+        known = self._inodes.get(found.is_of)
         if known is None:
             return None
         file = known[1]
@@ -283,7 +282,7 @@ class Ledger:
         if key in self.absent and found.size > end:
             yield key, self.absent[key][0]
         key = self._remembered_inodes().get(found.is_of[1], "")
-        if key not in self.known and key in self.remembered:  # a file that went away is forgotten
+        if key in self.remembered:
             yield key, self.remembered[key][0]
 
     def holds_all(self, found: Sight) -> bool:

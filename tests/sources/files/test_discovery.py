@@ -128,7 +128,7 @@ def test_files_rotated_while_nobody_watched_and_remembered_by_a_checkpoint_keep_
         site.look()
         if number == 1:
             site.rename("a.log", "a.log.1")
-    remembered = dict(site.discovery.ledger.remembered)
+    remembered = site.discovery.starts()
     site.discovery.close()
     site.rename("a.log.1", "a.log.2")
     site.rename("a.log", "a.log.1")
