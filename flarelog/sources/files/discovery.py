@@ -245,7 +245,7 @@ class Discovery:
         self.held_up = self.stored.awaited(len(look.strangers), now)
         if self.held_up:
             return touched
-        for path in [path for path, found in left.items() if found.born is None and self.ledger.has_inode(found)]:
+        for path in [path for path, found in left.items() if found.born is None and found.is_of in self.ledger.inodes]:
             known = self._opened_as(path)
             if known is not None:
                 self.ledger.move(known[1], path)  # a file's present path decides the order of generations

@@ -46,6 +46,7 @@ class Ledger:
     links: Links = field(init=False)
     tails: dict[str, Tail] = field(default_factory=dict)  # by log
     known: dict[str, Known] = field(default_factory=dict)  # by identity
+    inodes: dict[tuple[int, int], Known] = field(default_factory=dict)  # the same, by device and inode
     names: dict[str, Name] = field(default_factory=dict)  # by path
     moved: set[SourceFile] = field(default_factory=set)  # by reports since the latest listing began
     # By identity: a file that an earlier process met, and this one did not yet: its log, and where its reading began.
@@ -57,7 +58,6 @@ class Ledger:
     draining: bool = False
     _renames: int = 0  # reported
     _moving: dict[int, Name] = field(default_factory=dict)  # by the cookie of a move, until its destination is reported
-    _inodes: dict[tuple[int, int], Known] = field(default_factory=dict)  # by device and inode
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, also of files that have gone
     # By inode number: identities of absent generations, and how many bytes of the file the receiver holds.
     _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -79,15 +79,15 @@ class Ledger:
 
     def know(self, tail: Tail, file: SourceFile) -> None:
         """Record that *file* belongs to *tail*, and is read from its start on."""
-        self.known[file.identity] = self._inodes[file.is_of] = tail, file
+        self.known[file.identity] = self.inodes[file.is_of] = tail, file
         self.remembered.pop(file.identity, None)
         self._logs[file.identity] = tail.log
         self.stray(tail.log, file.path)
 
     def forget(self, file: SourceFile) -> None:
         self.known.pop(file.identity, None)
-        if self._inodes.get(file.is_of, (None, None))[1] is file:
-            del self._inodes[file.is_of]
+        if self.inodes.get(file.is_of, (None, None))[1] is file:
+            del self.inodes[file.is_of]
         self._unname(file)
 
     def take_out(self, tail: Tail, file: SourceFile) -> None:
@@ -96,13 +96,9 @@ class Ledger:
         if not tail.files and not tail.marks:
             self.tails.pop(tail.log, None)
 
-    def has_inode(self, found: Sight) -> bool:
-        """Whether a known file has the inode of *found*."""
-        return found.is_of in self._inodes
-
     def recognised(self, path: str, found: Sight) -> Known | None:
         """The known file that was *found* at *path*; None if only its descriptor would tell."""
-        known = self._inodes.get(found.is_of)
+        known = self.inodes.get(found.is_of)
         if known is None:
             return None
         file = known[1]
@@ -138,10 +134,11 @@ class Ledger:
             return False
         return (found.size, found.modified) == file.rest
 
-    def begun(self, identity: str) -> Tail | None:
-        """The log in which the generation *identity* was begun."""
-        tail = self.tails.get(self._logs.get(identity, ""))
-        return tail if tail is not None and identity in tail.begun else None
+    def begun(self, identity: str) -> str | None:
+        """The log in which the generation *identity* was begun, by this process or in the receiver's record."""
+        log = self._logs.get(identity, "")
+        begun = identity in self.absent or (log in self.tails and identity in self.tails[log].begun)
+        return log if begun else None
 
     # --- where files stand
 
@@ -188,8 +185,6 @@ class Ledger:
                 gone, replaced = self._removed[path]
                 if gone.fd >= 0:
                     files, sure = [*files, gone], not replaced
-                else:
-                    del self._removed[path]
             closed = what is What.CLOSED
             if sure or not closed:
                 name.closed = closed

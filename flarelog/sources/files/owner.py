@@ -7,7 +7,6 @@ goes before a generation that was begun, and the receiver cannot make flarelog r
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import math
 import os
@@ -21,13 +20,13 @@ from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotatio
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.part import ALONE
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.place import OVERLAP, is_generation
 from flarelog.sources.files.record import GRAIN
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, directory_of
 from flarelog.text import legible
 from flarelog.values import changed
 
-OVERLAP = 1_000_000_000  # ns for which a file may plausibly be written to after its successor's birth
 ASKED = 1 << 14  # paths whose match is cached, at most
 
 
@@ -53,8 +52,8 @@ class Owner:
     began: int | None = None  # when this process began to look for logs, in ns since the epoch; None: unknown
     early: set[str] = field(default_factory=set)  # identities of files that were taken for first generations
     left_out: dict[str, list[str]] = field(default_factory=dict)  # by log: rotated files that no pattern matches
-    # (device, inode, birth) of files with a rotated name that are no generation of its log.
-    passed: set[tuple[int, int, int]] = field(default_factory=set)
+    # Inodes and births of files with a rotated name that are no generation of its log.
+    passed: set[tuple[tuple[int, int], int | None]] = field(default_factory=set)
     _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
 
     def matches(self, path: str) -> bool:
@@ -112,12 +111,9 @@ class Owner:
         file is not sent.
         """
         ledger = self.ledger
-        sent = ledger.begun(file.identity)
-        if sent is not None:
-            return sent.log, 0
-        absent = ledger.absent.get(file.identity)
-        if absent is not None:
-            return absent[0], 0
+        begun = ledger.begun(file.identity)
+        if begun is not None:
+            return begun, 0
         known_before = ledger.remembered.get(file.identity)
         if known_before is not None:
             name, start = known_before
@@ -146,7 +142,7 @@ class Owner:
         found: dict[str, Sight] = {}
         look.early.update(self._rotated_early(left, look))
         for path, seen in left.items():
-            passed = seen.born is not None and (*seen.is_of, seen.born) in self.passed
+            passed = (seen.is_of, seen.born) in self.passed
             if passed and not self.ledger.missed(seen) and not self.ledger.name(path).origin:
                 continue
             origin = self._created_as(path, look)
@@ -179,7 +175,7 @@ class Owner:
         """
         logs: dict[str, str] = {}
         for path, seen in left.items():
-            if seen.born is None or (*seen.is_of, seen.born) not in self.passed:
+            if (seen.is_of, seen.born) not in self.passed:
                 log = next((log for log, called in self._unbegun(path) if is_surely_rotation(log, called)), None)
                 logs.update({path: log} if log is not None else {})
         existing: dict[str, list[str]] = {}
@@ -264,30 +260,23 @@ class Owner:
         if path in self.ledger.opened and self.names_log(path):
             return path  # an earlier sidecar took the file for a log of its own
         matches, judged, strays = self.matches(path), False, list[str]()
-        tails = self.ledger.tails
         for name, called in self._originals(path, look if matches else None):
             if not is_surely_rotation(name, called):
                 continue
-            age = Age(found.born, called, self.ledger.name(path).renamed, found.modified)
-            # A copy of a log that stays in place is younger than the log, and no generation.
-            now = self._now(name, look)
+            now, tail = self._now(name, look), self.ledger.tails.get(name)
+            since = self.since(tail) if tail is not None else None
             until = Age(now.born, name, modified=now.modified) if now is not None else None
-            if until is not None and compare(name, age, until) >= 0:
-                judged = True
-                continue
-            since = self.since(tails[name]) if name in tails else None
-            judged |= since is not None
-            follows = since is not None and compare(name, age, since) > 0
-            begun = name in tails and tails[name].newest is not None
-            if not follows and matches and not begun:
-                follows = name in self.ledger.opened if now is None else self._came_before(name, found, look)
+            age = Age(found.born, called, self.ledger.name(path).renamed, found.modified)
+            births = look.births(name) if matches and (tail is None or tail.newest is None) else None
+            follows = is_generation(name, age, since, until, births, opened=name in self.ledger.opened)
+            judged |= follows is False or since is not None
             if follows and (not matches or directory_of(name) == directory_of(called)):
                 return name
             strays += [name] if follows else []
         if len(strays) == 1:
             return strays[0]
         if judged and found.born is not None:
-            self.passed.add((*found.is_of, found.born))
+            self.passed.add((found.is_of, found.born))
         return None
 
     def _now(self, name: str, look: Look) -> Sight | None:
@@ -299,18 +288,6 @@ class Owner:
                 found = None
             look.now[name] = found if found is not None and found.regular else None
         return look.now[name]
-
-    def _came_before(self, name: str, found: Sight, look: Look) -> bool:
-        """Whether the file *found* is an older generation of the log *name*, of which nothing was sent yet: its last
-        write was at most OVERLAP after the birth of the next one. Without birth times the name decides.
-        """
-        if found.born is None:
-            return True
-        births, now = look.births(name), self._now(name, look)
-        after = bisect.bisect_right(births, found.born)
-        latest = now.born if now is not None and now.born is not None else found.born
-        following = births[after] if after < len(births) else latest
-        return found.born < following and found.modified <= following + OVERLAP
 
     def since(self, tail: Tail) -> Age | None:
         """The age of the newest known generation of *tail*, above which files are new; None while unknown."""

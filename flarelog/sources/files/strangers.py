@@ -56,7 +56,7 @@ class Strangers:
         def order(path: str) -> tuple[bool, float, float, bool, bool, str]:
             born = look.strangers[path].born
             return (
-                not self.ledger.has_inode(look.strangers[path]),  # present paths decide the order of generations
+                look.strangers[path].is_of not in self.ledger.inodes,  # present paths decide the order of generations
                 math.inf if born is None else born,
                 self.ledger.name(path).renamed,
                 path in look.links,
