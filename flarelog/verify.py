@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from flarelog.completeness import Completeness, completeness
 from flarelog.errors import NotFound, Unavailable
 from flarelog.extents import Extent, extents
 from flarelog.model import REDACTED, Generation, Redaction, StreamId, StreamInfo
+from flarelog.sources.containers.packed import MAGIC, Damaged, Unpacking
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_rotation, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
@@ -27,6 +29,7 @@ from flarelog.text import are, legible, several
 from flarelog.values import frozen
 
 _READ = 1 << 20
+_FEW = 64  # bytes that tell packed from raw
 _MASKED = bytes(0xFF if byte == ord("*") else 0 for byte in range(256))
 
 
@@ -221,10 +224,12 @@ def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
         path = files.of(extent)
         if path is None:
             continue
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=_without_waiting) as file, _raw(file.fileno(), held, extent) as fd:
+            if fd is None:
+                continue
             at = 0
             while ours := held.read(min(_READ, extent.length - at), extent.offset + at):
-                theirs = os.pread(file.fileno(), len(ours), extent.source_offset + at)
+                theirs = os.pread(fd, len(ours), extent.source_offset + at)
                 if ours != theirs:
                     same = _same(ours, theirs, masked=extent.redacted)
                     if same == len(ours):
@@ -237,6 +242,26 @@ def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
                 at += len(ours)
         compared += extent.length
     return Verdict(stream, committed, compared, text=text)
+
+
+@contextmanager
+def _raw(fd: int, held: Evidence, extent: Extent) -> Iterator[int | None]:
+    """The bytes to compare with *extent*, as a descriptor: those of the file open as *fd*, unpacked if a source sent it
+    so; None if it cannot be unpacked, which its source has reported.
+    """
+    ours = held.read(min(_FEW, extent.length), extent.offset)
+    if os.pread(fd, len(MAGIC), 0) != MAGIC or ours == os.pread(fd, len(ours), extent.source_offset):
+        yield fd
+        return
+    try:
+        raw = Unpacking(fd, None).step()
+    except Damaged:
+        raw = None
+    try:
+        yield raw
+    finally:
+        if raw is not None:
+            os.close(raw)
 
 
 def _same(ours: bytes, theirs: bytes, *, masked: bool) -> int:

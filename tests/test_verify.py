@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gzip
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -203,6 +204,42 @@ def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path)
     assert other.first == len(data) - 1
     unsaid = asyncio.run(fill("c", masked, ""))
     assert unsaid.first == 9, "only what is said to be redacted may differ"
+
+
+CONTENT = b"".join(b"2026-11-29T01:02:03.%09dZ stdout F step %d\n" % (step, step) for step in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("stored", "source_offset", "first", "compared"),
+    [
+        pytest.param(CONTENT, 0, None, len(CONTENT), id="unpacked"),
+        pytest.param(CONTENT[5000:], 5000, None, len(CONTENT) - 5000, id="unpacked, from the middle"),
+        pytest.param(CONTENT[:-2] + b"x\n", 0, len(CONTENT) - 2, len(CONTENT) - 2, id="a changed byte"),
+        pytest.param(
+            gzip.compress(CONTENT, mtime=0), 0, None, len(gzip.compress(CONTENT, mtime=0)), id="sent as it is"
+        ),
+    ],
+)
+def test_a_compressed_source_is_compared_as_its_source_sent_it(
+    tmp_path: Path, stored: bytes, source_offset: int, first: int | None, compared: int
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "0.log.gz").write_bytes(gzip.compress(CONTENT, mtime=0))
+    store = LocalStore(tmp_path / "store", "memory")
+
+    async def fill() -> None:
+        async with store:
+            appender = await store.appender(STREAM, b"producer")
+            with open(source / "0.log.gz", "rb") as file:
+                await appender.mark(Generation(0, 0, "0.log.gz", source_offset, identity(file.fileno())))
+            for at in range(0, len(stored), 1 << 20):
+                await appender.append(at, stored[at : at + (1 << 20)])
+            await appender.close()
+
+    asyncio.run(fill())
+    found = verify(store, [STREAM], Files(source))[0]
+    assert (found.first, found.compared) == (first, compared)
 
 
 def test_the_digest_of_the_whole_is_that_of_zlib(check: Callable[..., Verdict], tmp_path: Path) -> None:
