@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
@@ -453,7 +454,8 @@ class Containers:
                 row.close_file(row.held.pop(0))
                 continue
             except OSError as error:  # it waits until there is room
-                self._troubles.tell(file.path, f"{legible(full)} cannot be unpacked yet: {error.strerror}")
+                where = legible(self._state or tempfile.gettempdir())
+                self._troubles.tell(file.path, f"{legible(full)} cannot be unpacked in {where} yet: {error.strerror}")
                 break
             if not row.follows(file):
                 break

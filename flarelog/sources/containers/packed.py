@@ -11,6 +11,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 
+from flarelog.replace import make_directory
 from flarelog.sources.containers.place import Copy
 
 MOST = 1 << 30  # bytes of one unpacked file: the kubelet's default for a file is 10 MiB
@@ -40,6 +41,8 @@ class Unpacking:
     """
 
     def __init__(self, fd: int, directory: str | None) -> None:
+        if directory is not None:
+            make_directory(directory)
         self._file = tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115  it is closed at the end
         self._content, self._rest = _content(fd), b""
 

@@ -338,15 +338,17 @@ def test_a_compressed_file_waits_until_there_is_room_for_it_and_others_go_on(tmp
     packed = pod.compress(pod.rotate())
     pod.write(lines(1000, 10))
     other.write(lines(0, 10))
-    containers = Containers(ContainerOptions(str(tmp_path / "pods"), "cri"), state=str(tmp_path / "state"))
+    state = tmp_path / "state"
+    state.touch()
+    containers = Containers(ContainerOptions(str(tmp_path / "pods"), "cri"), state=str(state))
     with contextlib.closing(containers) as finder:
         finder.learn([], 0.0)
         receiver.take(finder)
         (trouble,) = finder.troubles
-        assert trouble == f"{packed} cannot be unpacked yet: No such file or directory"
+        assert trouble == f"{packed} cannot be unpacked in {state} yet: Not a directory"
         assert receiver.data(pod) == b""
         assert receiver.data(other) == other.written
-        (tmp_path / "state").mkdir()
+        state.unlink()  # then it is made
         receiver.take(finder, 100.0)
         assert not finder.troubles
     assert receiver.data(pod) == pod.written
