@@ -36,6 +36,7 @@ IN_STORE = "cannot be read in the store: "  # begins the reason why the store ca
 _DIGITS = 10  # digits of their count
 CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in a sidecar's message
 REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
+ATTEMPT = "attempt"  # a word in a generation's notes: its bytes continue no line of the generation before
 BORN = "born"  # a word in a generation's notes, before its file's birth time, in ns since the epoch
 SPOOL = "spool"  # a word in a generation's notes, before the command it is output of and its file's offset in it
 

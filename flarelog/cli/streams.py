@@ -11,7 +11,7 @@ from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
 from flarelog.cli.there import look
 from flarelog.completeness import incomplete_lines
-from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
+from flarelog.model import ATTEMPT, BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import shown
 from flarelog.records import exit_lines, stream_record, unstored_sentences
 from flarelog.text import legible
@@ -80,7 +80,7 @@ def _notes(found: list[StreamInfo]) -> list[str]:
     logs: dict[str, list[str]] = {}
     for info in found:
         for word in dict.fromkeys(word.partition(":")[0] for word in info.notes):
-            if word in (BORN, SPOOL):
+            if word in (ATTEMPT, BORN, SPOOL):
                 continue
             redacted = info.redacted if word == REDACTED else None
             logs.setdefault(word, []).append(f"{info.stream}{f': {redaction_text(redacted)}' if redacted else ''}")

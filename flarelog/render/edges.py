@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from flarelog.exit_marks import Exit
-from flarelog.model import Ended, Gap, Mark
+from flarelog.model import ATTEMPT, Ended, Gap, Generation, Mark
 
 GZIP = b"\x1f\x8b\x08"  # the magic number of a gzip file
 
 
 def tears(mark: Mark) -> bool:
     """Whether the text before *mark* ends there."""
-    return isinstance(mark, Gap | Exit) or (isinstance(mark, Ended) and mark.reason != "rotated")
+    match mark:
+        case Generation():
+            return any(word.partition(":")[0] == ATTEMPT for word in mark.notes.split(","))
+        case Ended():
+            return mark.reason != "rotated"
+        case _:
+            return isinstance(mark, Gap | Exit)
 
 
 def is_packed(log: str, offset: int, data: bytes) -> bool:

@@ -406,7 +406,9 @@ class Flow:
             if isinstance(mark, Attributes):
                 continue  # attributes say nothing about bytes
             if mark.offset >= self._start:
-                out += self._of(mark)
+                # A mark that tears the bytes of a line tears its text too.
+                lines = self._renderer.close() if tears(mark) else []
+                out += (self._chosen(lines) + self._whole() if lines else []) + self._of(mark)
             if isinstance(mark, Generation):
                 self._identities.add(mark.identity)
                 self._file = mark
@@ -443,9 +445,7 @@ class Flow:
                     text, name = f"late bytes of an earlier file, {legible(mark.path)}", "file-continued"
                 else:
                     text, name = f"a new file begins, {legible(mark.path)}", "file-began"
-        # A mark that tears the bytes of a line tears its text too.
-        lines = self._renderer.close() if tears(mark) else self._renderer.settle()
-        return self._chosen(lines) + self._whole() + self._note(text, name, event, mark.offset)
+        return self._chosen(self._renderer.settle()) + self._whole() + self._note(text, name, event, mark.offset)
 
     def _note(self, text: str, name: str, event: dict[str, object], offset: int | None = None) -> list[Item]:
         at = self.position if offset is None else offset

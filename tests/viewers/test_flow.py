@@ -113,6 +113,11 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
             id="a-rotation-does-not",
         ),
         pytest.param(
+            [begins(0, "a"), Ended(6, 0, "rotated"), begins(6, "b", "born:1,attempt:1")],
+            ["one", "── the file ended here: rotated ──", "tw", "o", "three"],
+            id="the-next-attempt-continues-no-line",
+        ),
+        pytest.param(
             [begins(0, "a"), begins(4, "b"), begins(8, "a")],
             ["one", "── a new file begins, b.log ──", "two", "── late bytes of an earlier file, a.log ──", "three"],
             id="files-that-take-turns",

@@ -459,6 +459,8 @@ class Containers:
                 break
             if not row.follows(file):
                 break
+            if self._wanted.names.stamped:
+                row.replaces(file)
             row.tail.files.append(row.held.pop(0))
             if self._draining:
                 row.tail.drain(now)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import Exit
 from flarelog.kubernetes.pods import Ended, Pod
-from flarelog.model import Gap, Generation, StreamInfo
+from flarelog.model import ATTEMPT, Gap, Generation, StreamInfo
 from flarelog.sources.containers.layouts import Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
 from flarelog.sources.containers.place import Copy, Key, end_of, wholly
@@ -86,6 +86,12 @@ class Row:
         why = f"{which} gone before {'it' if first == last else 'they'} could be read"
         self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
         return True
+
+    def replaces(self, file: SourceFile) -> None:
+        """Note that *file*, which comes next, is of another attempt than the last one."""
+        attempt = self.turns[key_of(file)][0]
+        if self.tail.files and self.turns[key_of(self.tail.files[-1])][0] != attempt:
+            file.lacks = (*file.lacks, f"{ATTEMPT}:{attempt}")
 
     def forget(self, key: Key) -> None:
         file = self.files.pop(key, None)

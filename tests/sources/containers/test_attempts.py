@@ -10,7 +10,8 @@ import pytest
 from flarelog.kubernetes.pods import Ended
 from flarelog.kubernetes.pods import Pod as Facts
 from flarelog.model import Ended as MarkOfEnd
-from flarelog.model import Gap
+from flarelog.model import Gap, Generation
+from flarelog.render.edges import tears
 from flarelog.values import frozen
 from tests.sources.containers.node import UID, Pod, Receiver, finding
 
@@ -211,3 +212,16 @@ def test_what_the_api_forgets_changes_nothing(tmp_path: Path) -> None:
         api.version += 1
         receiver.take(finder, 100.0)
     assert receiver.marks(pod) == before
+
+
+def test_a_record_that_an_attempt_left_unfinished_is_not_continued_by_the_next_attempt(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(b"2026-11-29T01:02:03.1Z stdout F one\n")
+    pod.rotate()
+    pod.write(b"2026-11-29T01:02:03.2Z stdout F torn")
+    pod.attempt += 1
+    pod.write(b"2026-11-29T01:02:04.1Z stdout F another\n")
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    assert [tears(mark) for mark in receiver.marks(pod) if isinstance(mark, Generation)] == [False, False, True]
+    assert receiver.data(pod) == pod.written
