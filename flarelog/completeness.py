@@ -3,6 +3,9 @@
 A log is complete if it has a receipt and its record shows no loss: no gap, no generation whose end was not seen, and no
 bytes that are missing between two parts of a generation. What a site chose not to send, by patterns, a policy,
 ``--start-at`` or ``--ignore-older``, is no loss.
+
+Of a log that was read from the Kubernetes API nobody can tell whether the API left out lines, unless the whole log was
+compared at its end: then it is *unverified*.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from flarelog.errors import GAPS, OK, TIMEOUT
-from flarelog.model import Ended, Gap, Generation, Mark, StreamInfo
+from flarelog.model import API, Ended, Gap, Generation, Mark, StreamInfo
 from flarelog.text import are, legible, several, some
 from flarelog.values import changed, frozen
 
@@ -22,6 +25,7 @@ SEEN = frozenset(("rotated", "truncated", "replaced", "removed"))
 may be lost.
 """
 INCOMPLETE = "incomplete"
+UNVERIFIED = "unverified"  # also the reason of an Ended mark
 _MAY_BE = "last bytes may be missing (they may still be at the site)"
 NO_RECEIPT = f"it has no receipt, so its {_MAY_BE}"
 _NAMED = 3  # generations that a sentence names
@@ -38,6 +42,8 @@ def loss_sentence(mark: Gap | Ended, marks: Sequence[Mark]) -> str:
         return f"gap at offset {mark.offset}: {gap_sentence(mark)}"
     before = (one for one in reversed(marks[: marks.index(mark)]) if isinstance(one, Generation))
     path = next((one.path for one in before), "a generation")
+    if mark.reason == UNVERIFIED:
+        return f"{UNVERIFIED} at offset {mark.offset}: {unverified_text([path])}"
     return f"{INCOMPLETE} at offset {mark.offset}: {unseen_text([path])}"
 
 
@@ -57,6 +63,8 @@ def first_loss(info: StreamInfo) -> tuple[int, str] | None:
             return mark.offset, f"gap at byte {mark.offset:,}: {gap_sentence(mark)}"
         elif is_loss(mark) and all_losses.is_unseen(begin.identity):
             return mark.offset, unseen_at(begin.path, mark.offset)
+        elif is_loss(mark) and all_losses.is_unverified(begin.identity):
+            return mark.offset, unverified_text([begin.path])
     return None
 
 
@@ -65,6 +73,7 @@ class Lack(enum.Enum):
 
     GAP = GAPS, "bytes are known to be lost"
     UNSEEN = GAPS, "the end of a generation was not seen"
+    UNVERIFIED = GAPS, "lines may be missing without a sign"
     SKIPPED = GAPS, "bytes within a generation are neither stored nor in a gap"
     DAMAGE = GAPS, "bytes that the store had are missing"
     RECEIPT = TIMEOUT, "the log has no receipt"
@@ -79,6 +88,7 @@ class Lack(enum.Enum):
 class Completeness:
     gaps: tuple[int, ...] = ()  # their lengths in bytes, 0: unknown
     unseen: tuple[str, ...] = ()  # the paths of generations whose end was not seen
+    unverified: tuple[str, ...] = ()  # the paths of generations of which lines may be missing without a sign
     skipped: int = 0  # bytes
     receipt: bool = True
     stored: bool = True  # False: the log was refused, or its site cannot read it
@@ -91,6 +101,7 @@ class Completeness:
         found = {
             Lack.GAP: bool(self.gaps),
             Lack.UNSEEN: bool(self.unseen),
+            Lack.UNVERIFIED: bool(self.unverified),
             Lack.SKIPPED: self.skipped > 0,
             Lack.DAMAGE: bool(self.damage),
             Lack.RECEIPT: not self.receipt and self.stored,
@@ -101,12 +112,22 @@ class Completeness:
     @property
     def has_losses(self) -> bool:
         """Whether bytes are lost, or may be, that no retry would bring."""
+        return bool(self.is_incomplete or self.unverified)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether bytes are known to be lost, or places are known where they may be."""
         return bool(self.gaps or self.unseen or self.skipped or self.damage)
+
+    @property
+    def word(self) -> str:
+        """What a log with losses is."""
+        return INCOMPLETE if self.is_incomplete or not self.unverified else UNVERIFIED
 
     @property
     def doubts(self) -> int:
         """How many places beside the gaps may lack bytes."""
-        return len(self.unseen) + (self.skipped > 0) + len(self.damage)
+        return len(self.unseen) + len(self.unverified) + (self.skipped > 0) + len(self.damage)
 
     @property
     def without_gaps(self) -> Completeness:
@@ -119,12 +140,14 @@ class Completeness:
         found += [unseen_text(self.unseen)] if self.unseen else []
         found += [f"{several(self.skipped, 'byte')} {are(self.skipped)} missing without a gap"] if self.skipped else []
         found += [some(self.damage, _NAMED)] if self.damage else []
+        if self.unverified:
+            found.append(f"{f'{UNVERIFIED}: ' if found else ''}{unverified_text(self.unverified)}")
         return "; ".join(found)
 
     @property
     def loss(self) -> str:
         """The losses as a ``sentence``, whether the log has ended or not."""
-        return f"{INCOMPLETE}: {self.losses}" if self.has_losses else ""
+        return f"{self.word}: {self.losses}" if self.has_losses else ""
 
     @property
     def sentence(self) -> str:
@@ -135,7 +158,7 @@ class Completeness:
         why += [NO_RECEIPT] if Lack.RECEIPT in self.lacks else []
         why += ["its site cannot read the rest of it"] if self.unread else []
         why += ["nothing of it is stored"] if not self.stored else []
-        return f"{INCOMPLETE}: {'; '.join(why)}" if why else ""
+        return f"{self.word}: {'; '.join(why)}" if why else ""
 
 
 class Losses:
@@ -145,6 +168,7 @@ class Losses:
         self.gaps: list[int] = []  # their lengths in bytes, 0: unknown
         self.skipped = 0
         self._unseen: dict[str, str] = {}  # by identity: the path of a generation whose end was not seen
+        self._unverified: dict[str, str] = {}  # the same, of one that may lack lines
         # By identity: the offset in the file at which its last part ends, and the number of gaps before that part.
         self._parts: dict[str, tuple[int, int]] = {}
         self._current: tuple[Generation, int] | None = None  # with the number of gaps before it
@@ -165,9 +189,14 @@ class Losses:
         """Whether the end of that generation was not seen, up to the last mark."""
         return identity in self._unseen
 
+    def is_unverified(self, identity: str) -> bool:
+        """Whether lines of that generation may be missing without a sign, up to the last mark."""
+        return identity in self._unverified
+
     def _begin(self, begin: Generation) -> None:
         end, gaps = self._parts.get(begin.identity, (begin.source_offset, 0))
         if begin.source_offset >= end:
+            self._unverified.pop(begin.identity, None)
             self._unseen.pop(begin.identity, None)  # it goes on: its end may still be seen
         # The parts of a spool overlap, and a gap since the last part tells of what is missing.
         if begin.source_offset > end and gaps == len(self.gaps) and not begin.is_part:
@@ -187,13 +216,20 @@ class Losses:
             self._parts.pop(begin.identity, None)
         else:
             self._close(end.offset)
-        if end.reason not in SEEN:
+        if end.reason == UNVERIFIED:
+            self._unverified[begin.identity] = begin.path
+        elif end.reason not in SEEN:
             self._unseen[begin.identity] = begin.path
         self._current = None
 
     def with_receipt(self, receipt: bool) -> Completeness:
         """The completeness of the stream; *receipt*: whether it is sealed."""
-        return Completeness(tuple(self.gaps), tuple(self._unseen.values()), self.skipped, receipt)
+        unverified = dict(self._unverified)
+        if receipt and self._current is not None and API in self._current[0].notes.split(","):
+            unverified[self._current[0].identity] = self._current[0].path
+        return Completeness(
+            tuple(self.gaps), tuple(self._unseen.values()), tuple(unverified.values()), self.skipped, receipt
+        )
 
 
 def completeness(info: StreamInfo) -> Completeness:
@@ -215,6 +251,7 @@ def together(found: Iterable[Completeness]) -> Completeness:
     return Completeness(
         tuple(length for one in every for length in one.gaps),
         tuple(path for one in every for path in one.unseen),
+        tuple(path for one in every for path in one.unverified),
         sum(one.skipped for one in every),
         all(one.receipt or not one.stored for one in every),
         all(one.stored for one in every),
@@ -234,7 +271,7 @@ def exit_code(found: Iterable[Completeness]) -> int:
 def incomplete_lines(infos: Iterable[StreamInfo]) -> list[str]:
     """A line for each stored log that has losses, also one that has not ended."""
     found = ((info.stream, completeness(info)) for info in infos)
-    return [f"{INCOMPLETE}: {stream}: {one.losses}" for stream, one in found if one.has_losses]
+    return [f"{one.word}: {stream}: {one.losses}" for stream, one in found if one.has_losses]
 
 
 def open_line(infos: Iterable[StreamInfo]) -> str:
@@ -272,3 +309,9 @@ def unseen_text(paths: Sequence[str]) -> str:
         return f"the end of {legible(paths[0])} was not seen"
     named = some(list(dict.fromkeys(map(legible, paths))), _NAMED)
     return f"the ends of {several(len(paths), 'generation')} were not seen ({named})"
+
+
+def unverified_text(paths: Sequence[str]) -> str:
+    """``the API may have left out lines of main/0.log``, for the generations of *paths*."""
+    what = f"{several(len(paths), 'generation')} ({some(list(map(legible, paths)), _NAMED)})"
+    return f"the API may have left out lines of {legible(paths[0]) if len(paths) == 1 else what}"

@@ -38,6 +38,7 @@ CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in
 REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
 ATTEMPT = "attempt"  # a word in a generation's notes: its bytes continue no line of the generation before
 BORN = "born"  # a word in a generation's notes, before its file's birth time, in ns since the epoch
+API = "api"  # a word in a generation's notes: it was read from the Kubernetes API
 SPOOL = "spool"  # a word in a generation's notes, before the command it is output of and its file's offset in it
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from flarelog.completeness import INCOMPLETE, SEEN, Losses, gap_sentence, unseen_at
+from flarelog.completeness import INCOMPLETE, SEEN, UNVERIFIED, Losses, gap_sentence, unseen_at, unverified_text
 from flarelog.exit_marks import Exit
 from flarelog.lines.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.lines.line import Line, Note, Rest
@@ -432,6 +432,8 @@ class Flow:
                 text = f"the file ended here: {legible(mark.reason)}{anew}"
                 if self._losses.is_unseen(self._file.identity):
                     text = f"{INCOMPLETE}: {unseen_at(self._file.path, mark.offset)}"
+                elif self._losses.is_unverified(self._file.identity):
+                    text = f"{UNVERIFIED}: {unverified_text([self._file.path])}"
                 elif mark.reason not in SEEN:
                     text = f"{legible(self._file.path)} was gone here, and was found again later"
             case Generation():

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from flarelog.completeness import INCOMPLETE, SEEN, unseen_at
+from flarelog.completeness import INCOMPLETE, SEEN, UNVERIFIED, unseen_at, unverified_text
 from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Generation, Health
 from flarelog.names import natural
@@ -194,6 +194,8 @@ class _Site:
         if mark.reason in SEEN:
             return Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset)
         path = self._paths.get(one.log, one.log)
+        if mark.reason == UNVERIFIED:
+            return Sign(one.at, "gap", f"{UNVERIFIED}: {unverified_text([path])}", one.log, mark.offset)
         return Sign(one.at, "gap", f"{INCOMPLETE}: {unseen_at(path, mark.offset)}", one.log, mark.offset)
 
     def _happened(self, one: Happening) -> None:

@@ -24,6 +24,7 @@ SHAPES = {
     "complete": "m6.4 12.8-4.2-4.2 1.4-1.4 2.8 2.8 6-6.2 1.4 1.4z",
     "gap": _LACKS,
     "incomplete": _LACKS,
+    "unverified": _LACKS,
     "no receipt": _LACKS,
     "failed": (
         "M5 1.5h6L14.5 5v6L11 14.5H5L1.5 11V5zM5.3 4.2 4.2 5.3 6.9 8l-2.7 2.7 1.1 1.1L8 9.1l2.7 2.7"
@@ -36,7 +37,7 @@ SHAPES = {
 }
 KINDS = {
     **dict.fromkeys(("live", "complete"), "good"),
-    **dict.fromkeys(("silent", "paused", "hung", "gone", "gap", "incomplete", "no receipt"), "warn"),
+    **dict.fromkeys(("silent", "paused", "hung", "gone", "gap", "incomplete", "unverified", "no receipt"), "warn"),
     **dict.fromkeys(("lost link", "not stored", "unreadable", "failed"), "bad"),
 }
 """How good a standing is; of others: calm."""

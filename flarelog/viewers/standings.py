@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flarelog.completeness import INCOMPLETE, NO_RECEIPT, completeness, in_all
-from flarelog.model import Generation, State, StreamId, StreamInfo
+from flarelog.model import API, Generation, State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, present, spoken, standing
 from flarelog.records import Reason, exit_record, reason, whose
@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # most runs have no findings
 def called(one: Standing) -> str:
     """``quiet 42 s``, ``ended: receipt``, ``ended: incomplete``."""
     if one.phase is Phase.ENDED:
-        return f"{one.phase}: {INCOMPLETE if one.incomplete and one.why == 'receipt' else one.why}"
+        word = one.incomplete.partition(":")[0]
+        return f"{one.phase}: {word if word and one.why == 'receipt' else one.why}"
     return f"{one.phase} {spoken(one.age)}" if one.age is not None else str(one.phase)
 
 
@@ -36,6 +37,7 @@ class Stands(enum.StrEnum):
     FAILED = "failed"  # a command that wrote it failed
     GAP = "gap"
     UNSEEN = "incomplete"  # bytes are missing without a gap, or may be
+    UNVERIFIED = "unverified"  # lines may be missing without a sign
     UNREAD = "unreadable"  # by the reader or the store
     UNSTORED = "not stored"
     CLOSED = "no receipt"
@@ -89,7 +91,8 @@ _Phases = dict[Stands, list[tuple[StreamInfo, Standing]]]
 
 def marked(info: StreamInfo) -> frozenset[Stands]:
     """The standings of a log that its record shows, whatever its producer does now."""
-    plain = not info.marks or (len(info.marks) == 1 and type(info.marks[0]) is Generation)
+    first = info.marks[0] if info.marks else None
+    plain = first is None or (len(info.marks) == 1 and isinstance(first, Generation) and API not in first.notes)
     if plain and not info.damage:  # as of most logs
         return _NONE
     found, lacks = set[Stands](), completeness(info)
@@ -98,7 +101,7 @@ def marked(info: StreamInfo) -> frozenset[Stands]:
     if lacks.gaps:
         found.add(Stands.GAP)
     elif lacks.has_losses:
-        found.add(Stands.UNSEEN)
+        found.add(Stands.UNSEEN if lacks.is_incomplete else Stands.UNVERIFIED)
     return frozenset(found)
 
 
@@ -174,14 +177,14 @@ def _alone(info: StreamInfo, one: Standing) -> SiteStanding:
     return SiteStanding(stands, one.age, why, info.count, info.count, text, text if stands in _LASTING else "")
 
 
-def _marked_words(found: Collection[Stands], infos: Sequence[StreamInfo], *, ended: bool) -> list[str]:
+def _marked_words(found: set[Stands], infos: Sequence[StreamInfo], *, ended: bool) -> list[str]:
     """The words for *found*, what the marks of *infos* show."""
     words = []
     if Stands.FAILED in found:
         ends = {one.process: legible(one.sentence) for info in infos for one in info.exits if not one.well}
         first, *more = ends.values()
         words.append(f"failed: {first}{f', and {len(more):,} more' if more else ''}")
-    if Stands.GAP in found or Stands.UNSEEN in found:
+    if found & {Stands.GAP, Stands.UNSEEN, Stands.UNVERIFIED}:
         loss = in_all(infos).loss or f"{INCOMPLETE}: its site cannot read the rest of it"
         words.append(f"ended: {loss}" if ended else loss)
     return words

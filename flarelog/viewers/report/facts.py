@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import UTC, datetime
 from statistics import median
 
-from flarelog.completeness import INCOMPLETE
+from flarelog.completeness import INCOMPLETE, UNVERIFIED
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
 from flarelog.placeholders import look_at
@@ -153,6 +153,8 @@ class Report:
                 return _lost(one)
             case Stands.UNSEEN:
                 return f"is {INCOMPLETE}: {_cut(one.unseen)}"
+            case Stands.UNVERIFIED:
+                return f"is {UNVERIFIED}: {_cut(one.unseen)}"
             case Stands.FAILED:
                 how = f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
                 return f"{how}, and {_lost(one)}" if one.gaps else how
@@ -179,6 +181,7 @@ class Report:
         words = {
             Stands.GAP: f"lost {several(sum(one.lost for one in those), 'byte')}",
             Stands.UNSEEN: f"{'is' if len(those) == 1 else 'are'} {INCOMPLETE}",
+            Stands.UNVERIFIED: f"{'is' if len(those) == 1 else 'are'} {UNVERIFIED}",
             Stands.FAILED: "did not end well",
             Stands.UNREAD: f"{have} {logs} that cannot be read",
             Stands.UNSTORED: f"{have} {logs} of which {'not all' if those[0].partly else 'nothing'} is stored",
@@ -267,7 +270,7 @@ def placed(
     """How the site stands, since when (0: unknown) and why. *now*: as ``flarelog status`` shows it; *live*: a receiver
     was asked. Of a store alone, the lane knows why a log has not ended.
     """
-    if now.stands in (Stands.FAILED, Stands.GAP, Stands.UNSEEN):
+    if now.stands in (Stands.FAILED, Stands.GAP, Stands.UNSEEN, Stands.UNVERIFIED):
         return now.stands, 0, ""
     if facts.unread:
         return Stands.UNREAD, 0, ""

@@ -33,7 +33,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 WIDE = 60  # characters of a lane
 ICONS = {  # characters like the shapes of the page
     Stands.FAILED: "⊗",
-    **dict.fromkeys((Stands.GAP, Stands.UNSEEN, Stands.CLOSED), "▲"),
+    **dict.fromkeys((Stands.GAP, Stands.UNSEEN, Stands.UNVERIFIED, Stands.CLOSED), "▲"),
     **dict.fromkeys((Stands.UNREAD, Stands.UNSTORED), "□"),
     Stands.SILENT: "○",
     Stands.LOST: "✕",

@@ -319,7 +319,7 @@ def words(report: Report, one: SiteFacts) -> str:
             rest = "" if one.agreed == one.logs else f"; {_have(one.logs - one.agreed, one.logs, 'log')} not ended"
             lost = several(one.lost, "byte") if one.lost else "bytes"
             return f"{lost} lost{f'; {one.unseen}' if one.unseen else ''}{rest}"
-        case Stands.UNSEEN:
+        case Stands.UNSEEN | Stands.UNVERIFIED:
             return one.unseen
     return ": ".join(filter(None, (f"from {report.clock(one.since)}" if one.since else "", one.why)))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flarelog.completeness import INCOMPLETE, completeness, first_loss, in_all, incomplete_lines, is_loss
+from flarelog.completeness import completeness, first_loss, in_all, incomplete_lines, is_loss
 from flarelog.lifecycle import RunState
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import RunInfo, StreamId, StreamInfo
@@ -83,7 +83,8 @@ def _missing_record(infos: Sequence[StreamInfo], said: Sequence[str]) -> list[An
         if (loss := first_loss(info)) is not None:
             (offset, what), (line,) = loss, incomplete_lines((info,))
             alone = sum(map(is_loss, info.marks)) == 1
-            told = f"{INCOMPLETE}: {info.stream}: {what}" if alone else f"{line}; the first at byte {offset:,}"
+            word = completeness(info).word
+            told = f"{word}: {info.stream}: {what}" if alone else f"{line}; the first at byte {offset:,}"
             found[line] = [told, info.stream.site, info.stream.log, offset]
     return [found.get(sentence, sentence) for sentence in said]
 
