@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, NotInstalled
+from flarelog.kubernetes import connection
 from flarelog.kubernetes.options import KubernetesOptions
 
 WATCH = 240  # seconds of one watch; servers end longer ones themselves
@@ -22,6 +24,7 @@ SILENCE = 30.0  # seconds without an answer, or an event or its bookmark after a
 PAGE = 500  # objects of one answer
 MOST = 64 << 20  # bytes of one object or page
 GONE = 410
+REFUSAL = 4096  # bytes of an answer that refuses
 
 
 class Change(NamedTuple):
@@ -57,6 +60,7 @@ class Api:
         self._httpx, self._ssl, self._where = httpx2, ssl, where
         self._client: Any = None
         self._transport, self._name = transport, name
+        self._trusted: Any = None  # the TLS context of the present CA
         self._seen = (0, 0)  # inode and mtime in ns of the CA's file that the client was made with
         self._old: set[Any] = set()
 
@@ -118,6 +122,27 @@ class Api:
             raise _refusal(path, f"{self._name} at {self._where.url}", 404, body[:4096])
         return True
 
+    async def raw(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
+        """The bytes at *path*, as they come, which may be for as long as the server likes. Raises as ``objects``."""
+        url, given = self._where.url, {name: value for name, value in params.items() if value}
+        headers, whole = self._headers(), f"{path}?{urlencode(given)}"
+        self._made()
+        status, refused = 0, b""
+        try:
+            answer = connection.get(url, whole, headers, self._trusted, within=SILENCE, silence=WATCH + SILENCE)
+            async with aclosing(answer) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, int):
+                        status = piece
+                    elif status < 300:
+                        yield piece
+                    elif len(refused) < REFUSAL:
+                        refused += piece
+        except (connection.Broken, OSError) as error:
+            raise self._no_answer(error) from error
+        if status >= 300:
+            raise _refusal(path, f"{self._name} at {url}", status, refused[:REFUSAL])
+
     async def _page(self, path: str, fields: str, token: str) -> Mapping[str, Any]:
         params = {"limit": str(PAGE), "fieldSelector": fields, "continue": token}
         async with self._answer(path, params) as answer:
@@ -166,12 +191,14 @@ class Api:
             ) as answer:
                 if answer.status_code >= 300 and answer.status_code not in bad:
                     raise _refusal(
-                        path, f"{self._name} at {url}", answer.status_code, bytes(await answer.aread())[:4096]
+                        path, f"{self._name} at {url}", answer.status_code, bytes(await answer.aread())[:REFUSAL]
                     )
                 yield answer
         except (httpx.HTTPError, OSError) as error:
-            why = str(error) or type(error).__name__
-            raise CannotConnect(f"no answer from {self._name} at {url}: {why}") from error
+            raise self._no_answer(error) from error
+
+    def _no_answer(self, error: Exception) -> CannotConnect:
+        return CannotConnect(f"no answer from {self._name} at {self._where.url}: {str(error) or type(error).__name__}")
 
     def _headers(self) -> dict[str, str]:
         try:
@@ -188,7 +215,7 @@ class Api:
             seen = status.st_ino, status.st_mtime_ns
             if self._client is None or seen != self._seen:
                 trusted = self._ssl.create_default_context(cafile=self._where.ca)
-                old, self._seen = self._client, seen
+                old, self._seen, self._trusted = self._client, seen, trusted
                 # No proxy of the environment: the API is in the cluster.
                 self._client = self._httpx.AsyncClient(
                     base_url=self._where.url,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import LIKELY, OTHERS, Exit
 from flarelog.globs import any_of
+from flarelog.kubernetes.attempts import Attempt, attempt_of
 from flarelog.kubernetes.ranks import JOBSET_LABEL, ranks
 from flarelog.text import legible
 from flarelog.values import frozen
@@ -76,6 +77,7 @@ class Pod:
     attempts: Mapping[str, int] = field(default_factory=dict)  # by container: its present attempt
     ranks: Mapping[str, str] = field(default_factory=dict)  # by container: the words for the rank that the API tells
     owner: tuple[str, str] = ("", "")  # kind and name of what made the pod
+    states: Mapping[str, Attempt] = field(default_factory=dict)  # by container: its present attempt, and its state
 
     def identity(self, container: str, attempt: int) -> str:
         """The runtime's id of an *attempt* of *container*; empty: not known."""
@@ -157,6 +159,7 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         attempts,
         ranks(labels, annotations, containers),
         _owner(metadata, labels),
+        {str(one.get("name")): state for one in statuses if (state := attempt_of(one)) is not None},
     )
 
 

@@ -1,0 +1,90 @@
+"""The logs of pods in the API, and the attempts of their containers: rights ``pods`` get and ``pods/log`` get."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from flarelog.errors import FlarelogError
+from flarelog.kubernetes.attempts import Attempt
+from flarelog.kubernetes.client import Answered, Api
+from flarelog.kubernetes.pods import pod_of
+
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+
+
+class Gone(FlarelogError):
+    """The pod is not there any more."""
+
+
+class Unreadable(FlarelogError):
+    """The API has no log to give: the runtime has removed it, or has not begun it."""
+
+
+class Log(Protocol):
+    """Whose log it is."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def pod(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def container(self) -> str: ...
+
+
+class PodLogs:
+    """The logs that *api* gives."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def attempt(self, of: Log) -> Attempt | None:
+        """The present attempt of the container, None before the first one. Raises Gone, and as ``Api.objects``."""
+        text = await self._api.text(_path(of))
+        pod = pod_of(_parsed(text)) if text is not None else None
+        if pod is None or pod.uid != of.uid:
+            raise Gone(f"the pod {of.namespace}/{of.pod} is gone")
+        return pod.states.get(of.container)
+
+    async def read(
+        self, of: Log, *, follow: bool = False, previous: bool = False, since: str = "", tail: int = 0
+    ) -> AsyncIterator[bytes]:
+        """The log of the container's present attempt, or of the *previous* one, with the runtime's times; the values
+        are the API's. Raises Unreadable, and as ``Api.objects``.
+        """
+        given = {
+            "container": of.container,
+            "timestamps": "true",
+            "follow": "true" if follow else "",
+            "previous": "true" if previous else "",
+            "sinceTime": since,
+            "tailLines": str(tail or ""),
+        }
+        try:
+            async with aclosing(self._api.raw(f"{_path(of)}/log", given)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except Answered as error:
+            if error.status in (_BAD_REQUEST, _NOT_FOUND):
+                raise Unreadable(str(error)) from error
+            raise
+
+    async def close(self) -> None:
+        await self._api.close()
+
+
+def _path(of: Log) -> str:
+    return f"/api/v1/namespaces/{quote(of.namespace)}/pods/{quote(of.pod)}"
+
+
+def _parsed(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Answered("an answer of the Kubernetes API is no JSON", 200) from error
+    return found if isinstance(found, dict) else {}
