@@ -39,7 +39,7 @@ from flarelog.values import changed
     type=click.Choice(["files", *KINDS]),
     default="files",
     show_default=True,
-    help="Files; or containers' logs: as files of a node (cri), of Docker, or over a node's kubelet.",
+    help="Files; or logs of containers: a node's files (cri), Docker's, over a node's kubelet, or the API's.",
 )
 @asks(agent=AgentOptions, kubernetes=KubernetesOptions, source=SourceOptions)
 @site_policy_option
@@ -67,6 +67,11 @@ def command(
     Each is NAMESPACE/POD.ID/CONTAINER.log; patterns, also --run-from, compare that name, so that by default the
     namespace is the run. With --source docker and --root /var/lib/docker/containers each is ID/container.log.
 
+    With --source api it reads the logs of pods from the Kubernetes API alone, for those who have nothing else. Each
+    line that the API delivers is stored once, and a loss that can be known is a gap. But the API leaves out lines
+    without a sign when the kubelet rotates a log: a log that was not proved to be complete is called unverified. Give
+    --state, which must outlive the agent: without it, a restarted agent may send lines twice.
+
     A spool that a `flarelog run --spool ROOT` of this site left when it was killed is sent as well, and removed.
 
     A run whose logs are sealed has not ended: other sites may send more of it. `flarelog run-end RUN` ends it for all
@@ -81,7 +86,8 @@ def command(
       4   no receiver answered
       5   the receiver or the site does not allow a run, or a newer sidecar has
           taken it over
-      6   everything is stored except for bytes that gaps record
+      6   everything is stored except for bytes that gaps record, or the log of
+          a container is unverified
       7   the receiver acknowledged nothing for too long
       78  a file that an option names cannot be used, or a glob cannot be read
 
@@ -119,7 +125,9 @@ def command(
     if kind != "files":
         state = sidecar.keywords.get("state")
         where, ranks = checked(kubernetes), bool(sidecar.keywords.get("ranks", True))
-        make = senders(kind, root, site, source, consents, options, where, state, agents, once=once, ranks=ranks)
+        count = len(receivers)
+        given = (kind, root, site, source, consents, options, where, state, agents)
+        make = senders(*given, once=once, ranks=ranks, receivers=count)
     else:
         if root is None:
             raise click.MissingParameter(param_hint="'--root'", param_type="option")

@@ -1,4 +1,4 @@
-"""The senders of an agent that sends containers' logs: from files on a node, or from its kubelet."""
+"""The senders of an agent that sends containers' logs: from files on a node, its kubelet, or the API."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import click
 from flarelog.cli.options import is_flag
 from flarelog.cli.running import checked
 from flarelog.cli.sending import Sender
+from flarelog.kubernetes.client import Api
 from flarelog.kubernetes.kubelet import Kubelet
 from flarelog.kubernetes.options import KubernetesOptions
+from flarelog.kubernetes.podlogs import PodLogs
 from flarelog.kubernetes.watcher import Pods
 from flarelog.sender.agent import AgentOptions
 from flarelog.sender.outcome import worst
+from flarelog.sources.api.mirror import Mirror as ApiMirror
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import Consent
 from flarelog.sources.containers.gangs import Gangs
@@ -27,8 +30,9 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import KIND
 from flarelog.sources.kubelet.mirror import Mirror
 
-KINDS = (*LAYOUTS, "kubelet")
+KINDS = (*LAYOUTS, "kubelet", "api")
 ROOTS = {"cri": "/var/log/pods", "docker": "/var/lib/docker/containers"}
+AWAY = 10.0  # seconds between two attempts to watch pods, at most: logs depend on that
 _OF_FILES = ("start_at", "ignore_older")
 
 
@@ -45,13 +49,21 @@ def senders(
     *,
     once: bool,
     ranks: bool,
+    receivers: int,
 ) -> Callable[[], list[Sender[int]]]:
-    """What makes the senders of containers' logs of the *kind*. *agents* makes an agent for each receiver. *ranks*:
-    look for them in the processes' environments.
+    """What makes the senders of containers' logs of the *kind*. *agents* makes an agent for each of *receivers*.
+    *ranks*: look for them in the processes' environments.
     """
-    node, mirror = where.node or os.environ.get("NODE_NAME", "") or site, None
-    pods = None
-    if kind != "docker" and (where.is_there or not options.run_from.startswith(KIND)):
+    node, pods = where.node or os.environ.get("NODE_NAME", "") or site, None
+    mirror: Mirror | ApiMirror | None = None
+    if kind == "api":
+        if root is not None or not where.url:
+            raise click.UsageError("--source api reads no files: give --api, and no --root")
+        pods = checked(lambda: Pods(where, where.node, longest=AWAY, without="new logs are not read"))
+        server, watch = PodLogs(checked(lambda: Api(where))), pods
+        mirror = checked(lambda: ApiMirror(server, watch, lambda directory: wanted(directory), state, receivers))
+        root = mirror.root
+    elif kind != "docker" and (where.is_there or not options.run_from.startswith(KIND)):
         if not where.url:
             raise click.UsageError(f"--run-from {options.run_from} needs the Kubernetes API: give --api")
         pods = checked(lambda: Pods(where, node))
@@ -66,7 +78,7 @@ def senders(
     for name in filter(is_flag, _OF_FILES):
         raise click.UsageError(f"--{name.replace('_', '-')} is for files: the logs of containers are sent whole")
     layout = "cri" if mirror is not None else kind
-    gangs = Gangs() if ranks and os.path.isdir(f"{PROC}/self/fdinfo") else None
+    gangs = Gangs() if ranks and kind != "api" and os.path.isdir(f"{PROC}/self/fdinfo") else None
     logs = checked(
         lambda: ContainerOptions(
             root or ROOTS[kind],
@@ -121,7 +133,7 @@ class Informed:
 class Mirrored:
     """*senders* of what *mirror* copies, as one sender."""
 
-    def __init__(self, mirror: Mirror, senders: Sequence[Sender[int]], *, once: bool) -> None:
+    def __init__(self, mirror: Mirror | ApiMirror, senders: Sequence[Sender[int]], *, once: bool) -> None:
         self._mirror, self._senders, self._once = mirror, senders, once
 
     async def run(self) -> int:

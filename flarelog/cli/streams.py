@@ -69,6 +69,7 @@ _SENTENCES = {
     "no-birth": "the file system has no birth times: only the bytes tell a deleted file from its successor",
     "no-inotify": "the file system reports no changes: files are polled every 0.25 s",
     "remote": "the file system is remote: changes by other machines are seen with a delay",
+    "api": "read from the Kubernetes API, which may leave out lines without a sign",
     "gzip": "rotated files had been compressed: their content is stored",
     "redacted": "the site masked secrets: they are stored as asterisks",
     "hole": "the file has a hole, stored as NULs: -o json shows where",

@@ -28,6 +28,7 @@ class KubernetesOptions:
     )
     kubelet_ca: str = option("", "File with the CA of the kubelet's certificate.  [default: --api-ca]", path="file")
     node: str = option("", "Name of this node in the API.  [default: NODE_NAME, else --site]")
+    namespace: str = option("", "Namespace of the pods, with --source api.  [default: all namespaces]")
     pod_label: tuple[str, ...] = option(
         (), "Pass on labels of pods whose keys match. Repeatable.  [default: those of jobs and apps]", metavar="GLOB"
     )

@@ -45,7 +45,12 @@ class PodLogs:
 
     async def attempt(self, of: Log) -> Attempt | None:
         """The present attempt of the container, None before the first one. Raises Gone, and as ``Api.objects``."""
-        text = await self._api.text(_path(of))
+        try:
+            text = await self._api.text(_path(of))
+        except Answered as error:
+            if error.status != _NOT_FOUND:
+                raise
+            text = None
         pod = pod_of(_parsed(text)) if text is not None else None
         if pod is None or pod.uid != of.uid:
             raise Gone(f"the pod {of.namespace}/{of.pod} is gone")

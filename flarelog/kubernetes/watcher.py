@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
@@ -22,14 +23,27 @@ T = TypeVar("T")
 FIRST, LONGEST = 1.0, 60.0  # seconds before another attempt
 REPEAT = 300.0  # seconds between two warnings of one trouble
 ENDS = 64  # ends of attempts that are remembered of a pod
+WITHOUT = "logs are sent without what it knows about pods"
 LATE = 600.0  # seconds for which a deleted pod is remembered: its last bytes may come later
 
 
 class Pods:
-    """The pods on *node*, or of all nodes if it is empty. ``run`` keeps them until ``drain``."""
+    """The pods on *node*, or of all nodes if it is empty, of the namespace that *where* names, or of all. ``run`` keeps
+    them until ``drain``. *longest*: seconds between two attempts, at most; *without*: what it means if none succeeds.
+    """
 
-    def __init__(self, where: KubernetesOptions, node: str = "", transport: Any = None) -> None:
-        self._api, self._node = Api(where, transport), node
+    def __init__(
+        self,
+        where: KubernetesOptions,
+        node: str = "",
+        transport: Any = None,
+        *,
+        longest: float = LONGEST,
+        without: str = WITHOUT,
+    ) -> None:
+        self._api, self._node, self._longest, self._without = Api(where, transport), node, longest, without
+        self._path = f"/api/v1/namespaces/{quote(where.namespace)}/pods" if where.namespace else "/api/v1/pods"
+        self.listed = False  # all pods are known
         self._by_uid: dict[str, Pod] = {}
         self._gone: dict[str, float] = {}  # by UID: when the pod was deleted
         self._draining = asyncio.Event()
@@ -38,6 +52,10 @@ class Pods:
     def of(self, uid: str) -> Pod | None:
         """The pod with *uid*; None: not known yet."""
         return self._by_uid.get(uid)
+
+    def present(self) -> list[Pod]:
+        """The pods that are there."""
+        return [pod for uid, pod in self._by_uid.items() if uid not in self._gone]
 
     def drain(self) -> None:
         self._draining.set()
@@ -63,7 +81,7 @@ class Pods:
             try:
                 listed: set[str] = set()
                 fields = f"spec.nodeName={self._node}" if self._node else ""
-                async for change in self._api.objects("/api/v1/pods", fields):
+                async for change in self._api.objects(self._path, fields):
                     if change is LISTED:
                         listed = set(self._by_uid)
                         continue
@@ -72,18 +90,20 @@ class Pods:
                         failures = 0
                     if change is COMPLETE:
                         self._gone |= dict.fromkeys(listed - self._gone.keys(), time.monotonic())
+                        self.listed = True
+                        self.version += 1
                         continue
                     self._note(change.kind, pod_of(change.object), listed)
             except FlarelogError as error:
                 failures += 1
                 sentence, now = str(error), time.monotonic()
                 if sentence != said or now - told >= REPEAT:
-                    log.warning("%s; logs are sent without what it knows about pods; retrying", sentence)
+                    log.warning("%s; %s; retrying", sentence, self._without)
                     said, told = sentence, now
             except Exception:
                 failures += 1
                 log.exception("the facts about pods could not be read; retrying")
-            await asyncio.sleep(delay(failures, FIRST, LONGEST))
+            await asyncio.sleep(delay(failures, FIRST, self._longest))
 
     def _note(self, kind: str, pod: Pod | None, listed: set[str]) -> None:
         if pod is None:
@@ -91,6 +111,7 @@ class Pods:
         now = time.monotonic()
         if kind == "DELETED":
             self._gone[pod.uid] = now
+            self.version += 1
         else:
             self._gone.pop(pod.uid, None)
         listed.discard(pod.uid)

@@ -30,7 +30,7 @@ def finder(
         wanted = changed(wanted, zone=wanted.zone or system_zone()).without(state)
         return Files(wanted, checkpoint, ranks=ranks)
     if isinstance(wanted, ContainerOptions):
-        return Containers(changed(wanted, zone=wanted.zone or system_zone()), state=state)
+        return Containers(changed(wanted, zone=wanted.zone or system_zone()), state=state, receiver=receiver)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
 
 

@@ -42,10 +42,12 @@ LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are repor
 
 
 class Containers:
-    """A finder of the *wanted* logs. *state*: a directory for temporary files."""
+    """A finder of the *wanted* logs, for one *receiver*. *state*: a directory for temporary files."""
 
-    def __init__(self, wanted: ContainerOptions, *, state: str | None = None, watch: Watch | None = None) -> None:
-        self._wanted, self._state, self._watch = wanted, state, watch or best_watch()
+    def __init__(
+        self, wanted: ContainerOptions, *, state: str | None = None, watch: Watch | None = None, receiver: str = ""
+    ) -> None:
+        self._wanted, self._state, self._watch, self._receiver = wanted, state, watch or best_watch(), receiver
         self._rules = wanted.rules()
         self._rows: dict[str, Row] = {}  # by directory, relative to the root
         self._tails: dict[str, Tail] = {}
@@ -306,11 +308,13 @@ class Containers:
         for key, entry in found.names.items():
             file = row.files[key]
             self._place(row, file, entry.name, entry.place)
-            self._note_lost(row, file)
+            self._note_ending(row, file)
             seen = sights[key]
             if file.fd < 0 and file.rest != (seen.size, seen.modified) and key not in row.packed:
                 self._reopen(row, file)
                 touched.add(row.tail.log)
+            elif file.fd < 0 and row.settled and not entry.place.current and self._wanted.copies is not None:
+                self._wanted.copies.stored(self._receiver, file.path)
         for key in found.gone:
             touched |= self._leave(row, row.files[key])
         for entry in () if self._draining else found.new:
@@ -327,15 +331,12 @@ class Containers:
         if not place.current and self._wanted.names.stamped:
             row.taken.add(place.turn)
 
-    def _note_lost(self, row: Row, file: SourceFile) -> None:
-        """Note whether the rest of *file*, a copy, is lost."""
+    def _note_ending(self, row: Row, file: SourceFile) -> None:
+        """Note how *file*, a copy, ends, once that is known. Of an attempt whose end is reported nothing is missing."""
         copies = self._wanted.copies
-        if (
-            copies is not None
-            and row.turns[key_of(file)][0] > row.whole
-            and os.path.join(self._wanted.root, file.path) in copies.lost
-        ):
-            file.unseen = True
+        ends = copies.ending(file.path) if copies is not None else ""
+        if ends and (ends != "unseen" or row.turns[key_of(file)][0] > row.whole):
+            file.ends = ends
 
     def _leave(self, row: Row, file: SourceFile) -> set[str]:
         """Note that *file* has no name any more; forget it once it is closed."""
@@ -345,7 +346,7 @@ class Containers:
                 self._masked[row.tail.log] = matches + file.matches, hidden + file.hidden
             row.forget(key_of(file))
             return set()
-        self._note_lost(row, file)
+        self._note_ending(row, file)
         was, file.linked = file.linked, False
         return {row.tail.log} if was else set()
 
@@ -385,6 +386,9 @@ class Containers:
         self._troubles.over(path)
         file.rules, file.attributes = self._rules, self._wanted.words(row.container, entry.place.turn[0])
         file.lacks = (*lacks(file.fd, file.identity), *([self._rules.note] if self._rules else []))
+        if self._wanted.copies is not None:
+            file.torn = self._wanted.copies.gap(path)
+            file.lacks = (*file.lacks, *self._wanted.copies.notes(path))
         copied = entry.place.packed and row.has(copy_of(file.fd))
         row.take(file, entry.place.turn, entry.place.packed)
         self._tails[row.tail.log] = row.tail  # a directory without a file is no log yet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import lru_cache
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from flarelog.kubernetes.pods import Pod
 from flarelog.lines.zones import check_zone
 from flarelog.names import run_of
 from flarelog.sources.consent import Consent, rules_of
+from flarelog.sources.containers.copies import Copies
 from flarelog.sources.containers.gangs import Gangs
 from flarelog.sources.containers.layouts import LAYOUTS, Container, Layout
 from flarelog.sources.files.runs import RunPattern
@@ -28,19 +28,6 @@ class Pods(Protocol):
 
     def of(self, uid: str) -> Pod | None:
         """The pod with *uid*, another object after each change; None: it is not known."""
-
-
-class Copies(Protocol):
-    """The files are copies of a node's."""
-
-    @property
-    def lost(self) -> Collection[str]:
-        """The paths of those whose rest is lost."""
-
-    def seen(self, directory: str) -> float:
-        """The beginning of the latest look at the container in *directory* that left nothing to copy; seconds of the
-        monotonic clock.
-        """
 
 
 @frozen
@@ -61,7 +48,7 @@ class ContainerOptions:
     labels: tuple[str, ...] = ()  # globs: the keys of labels that readers get
     gangs: Gangs | None = None  # the ranks of the containers' processes; None: they are not looked for
     run_from: str = ""  # what tells the run of a log: path:PATTERN, label:KEY, job or jobset; empty: all are of one run
-    copies: Copies | None = None  # None: the files are the node's own
+    copies: Copies | None = None  # what is known of the files, where they are copies
     run: str = ""  # the run whose logs are sent; empty: all
 
     def __post_init__(self) -> None:

@@ -85,7 +85,8 @@ class SourceFile:
     limit: int | None = None  # while draining: the offset to stop at
     graced: bool = False  # while draining: the one read past the limit was made
     rules: Rules = UNREDACTED  # of masking
-    unseen: bool = False  # the file is a copy whose rest cannot be had any more
+    ends: str = ""  # how a copy ends, if its original tells; as in ``Ended``
+    torn: str = ""  # why bytes before those of the file are missing; empty: none are
     told: bool = False  # a message said that the file was sent with other rules
 
     @classmethod
@@ -204,8 +205,8 @@ class SourceFile:
 
     def ending(self, reason: str) -> str:
         """*reason*, or "unseen" if nobody can tell whether bytes that follow were written before the file left home."""
-        if self.unseen:
-            return "unseen"
+        if self.ends:
+            return self.ends
         return "unseen" if self.stop is not None and os.fstat(self.fd).st_size != self.stop else reason
 
     def shown(self, size: int) -> int:

@@ -345,7 +345,9 @@ class Tail:
         return changed(how, offset=self.end)
 
     def _gap(self, file: SourceFile) -> None:
-        """Report the bytes cut off *file*, once."""
+        """Report the bytes cut off *file*, and those that are missing before it, once."""
+        if file.torn and not file.begun and file.identity not in self.begun:
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, 0, file.torn))
         if file.cut:
             self._miss(file.cut, f"at least {file.cut} bytes were truncated before they were read")
             file.cut = 0

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
+from flarelog.sources.containers.copies import Copies
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.kubelet.copy import Copy, Server
 
@@ -39,7 +40,7 @@ class Sender(Protocol):
     def reread(self) -> bool: ...
 
 
-class Mirror:
+class Mirror(Copies):
     """Copies the logs that *server* has into ``root``, while *senders* made for that directory send them."""
 
     def __init__(self, server: Server, wanted: Callable[[str], bool], state: str | None) -> None:
@@ -47,7 +48,7 @@ class Mirror:
         self._made = tempfile.mkdtemp(prefix="flarelog-kubelet-", dir=state)
         self.root = os.path.join(self._made, "pods")
         os.mkdir(self.root)
-        self.lost: set[str] = set()  # paths of copies whose end was not seen
+        self._lost: set[str] = set()  # paths of copies whose end was not seen
         self._copies: dict[str, Copy] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
@@ -169,8 +170,11 @@ class Mirror:
     def _no_room(self, directory: str, error: OSError) -> None:
         self._say(f"{directory} cannot be copied to {self._made}: {error.strerror}")
 
+    def ending(self, path: str) -> str:
+        return "unseen" if os.path.join(self.root, path) in self._lost else ""
+
     def _lose(self, path: str) -> None:
-        self.lost.add(path)
+        self._lost.add(path)
 
     def _say(self, sentence: str) -> None:
         now = time.monotonic()

@@ -12,6 +12,7 @@ from flarelog.kubernetes.pods import Pod as Facts
 from flarelog.model import Ended as MarkOfEnd
 from flarelog.model import Gap, Generation
 from flarelog.render.edges import tears
+from flarelog.sources.containers.copies import Copies
 from flarelog.values import frozen
 from tests.sources.containers.node import UID, Pod, Receiver, finding
 
@@ -34,7 +35,7 @@ class Api:
 
 
 @frozen
-class Copied:
+class Copied(Copies):
     """Copies of files whose latest complete look began *at*."""
 
     at: list[float]
@@ -42,6 +43,9 @@ class Copied:
 
     def seen(self, directory: str) -> float:
         return self.at[-1]
+
+    def ending(self, path: str) -> str:
+        return "unseen" if any(each.endswith(path) for each in self.lost) else ""
 
 
 def ends(receiver: Receiver, pod: Pod) -> list[tuple[int, int]]:

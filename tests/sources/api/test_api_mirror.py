@@ -1,0 +1,131 @@
+"""The files of the API's logs over the life of pods and agents: which are there, which go, and what is said of them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import InvalidOption
+from flarelog.kubernetes.attempts import Attempt
+from flarelog.kubernetes.pods import Pod
+from flarelog.sources.api import kept as keeping
+from flarelog.sources.api.kept import Kept
+from flarelog.sources.api.mirror import Mirror
+from tests.sources.api.kubelet import Kubelet
+
+HERE, THERE = "receiver-1", "receiver-2"
+DIRECTORY = "default_pod_uid/main"
+
+
+class Pods:
+    version = 0
+    listed = True
+
+    def __init__(self) -> None:
+        self.pods = [
+            Pod("uid", "default", "pod", "node-1", {}, "", {}, states={"main": Attempt(0, "c://0", False, "")})
+        ]
+
+    def present(self) -> list[Pod]:
+        return self.pods
+
+
+class Site:
+    def __init__(self, tmp_path: Path) -> None:
+        self.kubelet, self.pods, self.state = Kubelet(), Pods(), str(tmp_path)
+        self.start()
+
+    def start(self) -> None:
+        """As a new process does."""
+        self.mirror = Mirror(self.kubelet, self.pods, lambda directory: True, self.state, 2)
+        self.mirror._look(keep=False)
+
+    def stop(self) -> None:
+        self.mirror.close()
+
+    def step(self) -> None:
+        asyncio.run(self.mirror._readers[DIRECTORY].step())
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(path.name for path in Path(self.mirror.root, DIRECTORY).glob("[0-9]*"))
+
+    def store(self, *receivers: str) -> None:
+        for name in self.files:
+            for receiver in receivers:
+                if not name.endswith(".log"):
+                    self.mirror.stored(receiver, f"{DIRECTORY}/{name}")
+
+
+def test_a_file_goes_once_all_receivers_have_it_but_for_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "SEGMENT", 100)
+    site = Site(tmp_path)
+    for _ in range(5):
+        site.kubelet.write(b"x" * 100)
+        site.step()
+    before = site.files
+    assert len(before) == 6
+    site.store(HERE)
+    assert site.files == before
+    site.store(HERE, THERE)
+    assert site.files == ["0.log", "0.log.00000000-000005"]
+
+
+def test_what_was_stored_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "SEGMENT", 100)
+    monkeypatch.setattr("flarelog.sources.api.mirror.ROOM", 300)
+    site = Site(tmp_path)
+    for number in range(5):
+        site.mirror._measured = -10.0
+        assert site.mirror._room() is (number < 3)
+        site.kubelet.write(b"x" * 100)
+        if number < 3:
+            site.step()
+    site.store(HERE, THERE)
+    site.mirror._measured = -10.0
+    assert site.mirror._room()
+
+
+def test_a_pod_that_went_while_no_agent_ran_has_an_unseen_end_and_is_removed_once_it_is_stored(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.kubelet.write()
+    site.step()
+    site.stop()
+    site.pods.pods = []
+    site.start()
+    assert site.files == ["0.log.00000000-000001"]
+    assert site.mirror.ending(f"{DIRECTORY}/0.log.00000000-000001") == "unseen"
+    assert site.mirror.notes(f"{DIRECTORY}/0.log.00000000-000001") == ("api",)
+    site.store(HERE, THERE)
+    site.mirror._look(keep=False)
+    assert not [*Path(site.mirror.root).iterdir()]
+
+
+def test_two_agents_may_not_have_one_state(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    with pytest.raises(InvalidOption, match="give each its own --state"):
+        site.start()
+    site.stop()
+    site.start()
+
+
+@pytest.mark.parametrize("killed", ["before the file has its last name", "before the next file is there"])
+def test_a_process_that_is_killed_between_two_names_leaves_no_doubt(tmp_path: Path, killed: str) -> None:
+    kept = Kept(tmp_path / "main", tmp_path)
+    kept.begin(0)
+    kept.append(b"line\n")
+    if killed == "before the file has its last name":
+        kept.end("unverified")
+        (tmp_path / "main" / "0.log.00000000-000001").rename(tmp_path / "main" / "0.log")
+        again = Kept(tmp_path / "main", tmp_path)
+        assert (again.attempt, again.ended, again.ending("0.log.00000000-000001")) == (None, 0, "unverified")
+        assert [path.name for path in (tmp_path / "main").glob("0*")] == ["0.log.00000000-000001"]
+    else:
+        kept.cut("lost")
+        (tmp_path / "main" / "0.log").unlink()
+        again = Kept(tmp_path / "main", tmp_path)
+        assert (again.attempt, again.gap("0.log"), again.tail()) == (0, "lost", b"line\n")
