@@ -11,7 +11,9 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 import flarelog
@@ -19,6 +21,7 @@ from flarelog.client import Client
 from flarelog.errors import CannotConnect
 from flarelog.lifecycle import Event
 from flarelog.security.tls import Tls
+from flarelog.wire.codec.base import SERVICE
 from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, free_address, lines, until
 from tests.certificates import Authority
 
@@ -54,6 +57,26 @@ def test_bytes_arrive_over_tls_through_rotations_and_restarts(place: Place, ca: 
     assert sidecar.complaints() == []
     (stream,) = place.streams("--receiver", again.address, *site).values()
     assert stream["sealed"]
+
+
+@pytest.mark.parametrize("more", [(), ("--workers", "2")], ids=["one", "workers"])
+def test_a_probe_without_a_certificate_learns_that_the_receiver_serves_and_nothing_else(
+    place: Place, ca: Authority, more: tuple[str, ...]
+) -> None:
+    health = free_address()
+    receiver = place.serve(*files(ca.issue("receiver", hosts=HOSTS)), "--health-listen", health, *more)
+    with grpc.insecure_channel(health) as channel:
+        assert asked(channel, "grpc.health.v1.Health/Check") == b"\x08\x01"
+        for method in ("grpc.health.v1.Health/Watch", f"{SERVICE}/ListRuns", f"{SERVICE}/Push"):
+            with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
+                asked(channel, method)
+    assert receiver.stop() == 0, receiver.program.talk()
+
+
+def asked(channel: grpc.Channel, method: str) -> bytes:
+    call: Any = channel.unary_unary(f"/{method}")
+    answer: bytes = call(b"", timeout=60.0)
+    return answer
 
 
 def test_the_operator_s_commands_speak_tls(place: Place, ca: Authority) -> None:

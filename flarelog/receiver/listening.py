@@ -1,4 +1,6 @@
-"""The ports of a receiver: one for producers, readers and operators, and a second one for readers with a token."""
+"""The ports of a receiver: for producers, readers and operators; for readers with a token; and for probes, which have
+no certificate and learn whether the receiver serves, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +43,29 @@ class Listening:
         self.address = self._bind(options.listen, handlers(guard.meet))
         if options.reader_listen:
             self.reader_address = self._bind(options.reader_listen, handlers(guard.meet_token), demanded=False)
+        if options.health_listen:
+            self._bind(options.health_listen, [service.health_handler()], plain=True)
         for server in self._servers:
             await server.start()
 
-    def _bind(self, address: str, handlers: list[Any], *, demanded: bool = True) -> str:
-        """Listen on *address*, return ``HOST:PORT``. *demanded*: clients need a certificate. Raises CannotListen."""
-        age = aging(self._options.max_connection_age) if self._certificates is not None else []
+    def _bind(self, address: str, handlers: list[Any], *, demanded: bool = True, plain: bool = False) -> str:
+        """Listen on *address*, return ``HOST:PORT``. *demanded*: clients need a certificate; *plain*: never with TLS.
+        Raises CannotListen.
+        """
+        certificates = None if plain else self._certificates
+        age = aging(self._options.max_connection_age) if certificates is not None else []
         server = service.server(self._options.max_connections, shared=self._shared, more=age)
         server.add_generic_rpc_handlers(handlers)
         host, port = parse_address(address)
         try:
-            if self._certificates is not None:
-                bound = server.add_secure_port(f"{host}:{port}", self._certificates.credentials(demanded=demanded))
+            if certificates is not None:
+                bound = server.add_secure_port(f"{host}:{port}", certificates.credentials(demanded=demanded))
             else:
                 bound = server.add_insecure_port(f"{host}:{port}")
         except RuntimeError:  # gRPC does not say whether the port or the certificates failed
             bound = 0
         if not bound:
-            why = tried(address) or f"gRPC refuses the {'certificates' if self._certificates else 'address'}"
+            why = tried(address) or f"gRPC refuses the {'certificates' if certificates else 'address'}"
             raise CannotListen(f"the receiver cannot listen on {address}: {why}")
         self._servers.append(server)
         return f"{host}:{bound}"

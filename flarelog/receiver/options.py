@@ -40,6 +40,10 @@ class ServerOptions(Limits):
         "HOST:PORT of a second port, for people with a token (flarelog token) and no certificate.",
     )
     tokens: Tokens | None = None  # the tokens that reader_listen accepts
+    health_listen: str = option(
+        "",
+        "HOST:PORT of a port for probes: gRPC's health service alone, without TLS, also where the other ports have it.",
+    )
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
     compression: Compression = option(
         "auto",
@@ -68,6 +72,8 @@ class ServerOptions(Limits):
         check(self.compression)
         if self.reader_listen:
             self._check_readers()
+        if self.health_listen:
+            self._check_health()
         if not 0.1 <= self.idle_timeout <= LONGEST:
             raise InvalidOption(
                 f"idle_timeout must be a number of seconds from 0.1 to {LONGEST}, not {self.idle_timeout:g}"
@@ -91,4 +97,13 @@ class ServerOptions(Limits):
             raise InvalidOption(
                 f"--listen and --reader-listen are both {self.listen}: name two ports, one for certificates and one for"
                 " tokens"
+            )
+
+    def _check_health(self) -> None:
+        port = parse_address(self.health_listen)[1]
+        if not port:
+            raise InvalidOption(f"--health-listen {self.health_listen} needs a port, which a probe can name")
+        if port in (parse_address(each)[1] for each in (self.listen, self.reader_listen) if each):
+            raise InvalidOption(
+                f"--health-listen {self.health_listen} has the port of another option: name another one"
             )

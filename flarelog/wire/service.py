@@ -137,12 +137,7 @@ def handlers(
         return encode_removed(await remove_run(await decoded(decode_remove, raw, context), context))
 
     async def health(request: bytes, context: Context) -> bytes:
-        # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
-        # SERVING.
-        await met(context, None)
-        if request[2:] not in (b"", SERVICE.encode()):
-            await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver has no such service")
-        return b"\x08\x01"
+        return await _health(request, await met(context, None))
 
     async def watch_health(request: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
@@ -168,15 +163,25 @@ def handlers(
                 "RemoveRun": grpc.unary_unary_rpc_method_handler(removed),
             },
         ),
-        # Written by hand, because the health package pins a range of protobuf versions.
-        grpc.method_handlers_generic_handler(
-            HEALTH,
-            {
-                "Check": grpc.unary_unary_rpc_method_handler(health),
-                "Watch": grpc.unary_stream_rpc_method_handler(watch_health),
-            },
-        ),
+        health_handler(health, watch_health),
     ]
+
+
+async def _health(request: bytes, context: Context) -> bytes:
+    # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is SERVING.
+    if request[2:] not in (b"", SERVICE.encode()):
+        await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver has no such service")
+    return b"\x08\x01"
+
+
+def health_handler(check: Any = _health, watch: Any = None) -> grpc.GenericRpcHandler:
+    """The handler of the standard health service, written by hand, because the health package pins a range of protobuf
+    versions. Without *watch* the service answers single questions alone, as those of a kubelet.
+    """
+    calls: dict[str, Any] = {"Check": grpc.unary_unary_rpc_method_handler(check)}
+    if watch is not None:
+        calls["Watch"] = grpc.unary_stream_rpc_method_handler(watch)
+    return grpc.method_handlers_generic_handler(HEALTH, calls)
 
 
 def _unless_encoded(encode: Callable[[T], bytes]) -> Callable[[T | bytes], bytes]:

@@ -320,11 +320,11 @@ def test_where_nobody_is_asked_nothing_ends() -> None:
         pytest.param({"reader_listen": "0.0.0.0:1", "insecure": True}, "needs TLS", id="insecure"),
         pytest.param({"reader_listen": "127.0.0.1:4721", "tls": TLS}, "name two ports", id="one-port"),
         pytest.param({"reader_listen": "nonsense", "tls": TLS}, "nonsense", id="no-address"),
+        pytest.param({"health_listen": "127.0.0.1:0"}, "needs a port", id="no-port-for-probes"),
+        pytest.param({"health_listen": "0.0.0.0:4721"}, "the port of another option", id="port-of-probes"),
     ],
 )
-def test_a_port_for_readers_that_makes_no_sense_is_refused(
-    tokens: Tokens, options: dict[str, Any], sentence: str
-) -> None:
+def test_a_further_port_that_makes_no_sense_is_refused(tokens: Tokens, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidOption, match=sentence):
         ServerOptions(tokens=tokens, **options)
 
