@@ -7,7 +7,7 @@ BIN := .venv/bin
 # them would compile flarelog anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: poc test nvflare kubernetes mutations soak fuzz check audit format protos protos-check bench bench-compare \
+.PHONY: poc test nvflare kubernetes deploy mutations soak fuzz check audit format protos protos-check bench bench-compare \
 	bench-page bench-profile picture way man page clean
 
 # Tests that need more than this tree's environment: make nvflare and make kubernetes run them.
@@ -30,6 +30,10 @@ nvflare: .venv/developing
 kubernetes: .venv/developing
 	$(BIN)/python -m integration.kubernetes.parts
 	$(BIN)/python -m pytest integration/kubernetes $(ONLY)
+
+# The manifests of deploy/kustomize, from the chart, whenever the chart changes. Helm is built when it is missing.
+deploy: .venv/developing
+	$(BIN)/python -m integration.kubernetes.helm
 
 # Whether the tests would notice: each law is broken in its turn, and they must fail.
 mutations: .venv/developing

@@ -141,6 +141,7 @@ class Cluster:
             "service-account-signing-key-file": certs / "accounts.key",
             "service-cluster-ip-range": "10.0.0.0/24",
             "endpoint-reconciler-type": "none",
+            "runtime-config": "admissionregistration.k8s.io/v1beta1=true",  # of MutatingAdmissionPolicy
             "kubelet-preferred-address-types": "InternalIP",
             "kubelet-certificate-authority": certs / "ca.crt",
             "kubelet-client-certificate": certs / "kube-apiserver.crt",
@@ -157,9 +158,13 @@ class Cluster:
             part.start()
         until(self.api_is_ready, self.talk, START)
         self._apply_basics()
-        self.run("import", "ctr", "--namespace", "k8s.io", "images", "import", str(archive))
+        self.load(archive)
         self.kubelet.start()
         until(self.kubelet_is_ready, self.talk, START)
+
+    def load(self, archive: Path) -> None:
+        """Import the images in the tar file *archive*, so that pods can use them."""
+        self.run(f"import-{archive.stem}", "ctr", "--namespace", "k8s.io", "images", "import", str(archive))
 
     def api_is_ready(self) -> bool:
         self._alive()
@@ -355,7 +360,7 @@ def configuration(directory: Path) -> Manifest:
         "containerLogMaxSize": "300Ki",
         "containerLogMaxFiles": 3,
         "containerLogMonitorInterval": "3s",
-        "featureGates": {},
+        "featureGates": {"MutatingAdmissionPolicy": True},
         "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
         "staticPodPath": str(directory / "static"),
         "volumePluginDir": str(directory / "plugins"),

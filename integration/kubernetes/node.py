@@ -43,6 +43,9 @@ def furnish(directory: Path, addresses: list[str]) -> None:
     for name, path in OWN.items():
         (directory / name).mkdir(exist_ok=True)
         mount("--bind", str(directory / name), path)
+    hosts = directory / "hosts"  # pods with the node's network have it, too; the tests add names
+    hosts.write_bytes(Path("/etc/hosts").read_bytes())
+    mount("--bind", str(hosts), "/etc/hosts")
     for setting in SETTINGS:
         real = Path("/proc/sys") / setting
         if real.exists():
