@@ -166,6 +166,10 @@ class Cluster:
         """Import the images in the tar file *archive*, so that pods can use them."""
         self.run(f"import-{archive.stem}", "ctr", "--namespace", "k8s.io", "images", "import", str(archive))
 
+    def tag(self, image: str, name: str) -> None:
+        """Let pods use *image* under another *name* as well."""
+        self._run("tag", "ctr", "--namespace", "k8s.io", "images", "tag", "--force", image, name)
+
     def api_is_ready(self) -> bool:
         self._alive()
         return ready(self.api, "/readyz")

@@ -21,6 +21,7 @@ from integration.kubernetes.pods import pod, writer
 from integration.kubernetes.processes import START
 from integration.kubernetes.workstation import SITE, Workstation, workstation
 
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "flarelog"}}
 AGENT, RECEIVER = "app.kubernetes.io/component=agent", "app.kubernetes.io/component=receiver"
 
 
@@ -35,7 +36,7 @@ def bare(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="module")
 def station(bare: Workstation) -> Workstation:
     """One whose cluster has what ``deploy/kustomize/base`` describes, ready."""
-    bare.kubectl("apply", "--filename", "deploy/kustomize/base/namespace.yaml")
+    bare.apply(NAMESPACE)
     bare.secrets()
     bare.kubectl("apply", "--kustomize", "deploy/kustomize/base")
     for name in ("statefulset/flarelog-receiver", "daemonset/flarelog-agent"):
@@ -88,7 +89,7 @@ VALUES: list[dict[str, str]] = [
 
 
 def test_the_api_server_takes_every_manifest_and_knows_each_of_its_fields(bare: Workstation) -> None:
-    bare.kubectl("apply", "--filename", "deploy/kustomize/base/namespace.yaml")
+    bare.apply(NAMESPACE)
     strict = ("apply", "--dry-run=server", "--validate=strict")
     for values in VALUES:
         assert "created" in bare.kubectl(*strict, "--filename", "-", text=helm.rendered(**values))

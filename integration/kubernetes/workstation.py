@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -42,16 +43,29 @@ class Workstation:
             "PATH": ":".join([*map(str, programs), os.environ["PATH"]]),
         }
 
-    def call(self, *command: str, check: bool = True, text: str = "") -> str:
-        """The output of *command*, which gets *text*."""
+    def call(self, *command: str, check: bool = True, text: str = "", tree: bool = False) -> str:
+        """The output of *command*, which gets *text*. *tree*: it runs in this tree, and imports its modules."""
         done = subprocess.run(
-            command, cwd=self.directory, env=self.env, input=text, capture_output=True, text=True, check=False
+            command,
+            cwd=helm.TREE if tree else self.directory,
+            env=self.env,
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
     def kubectl(self, *args: str, check: bool = True, text: str = "") -> str:
         return self.call("kubectl", *args, check=check, text=text)
+
+    def apply(self, *manifests: Manifest) -> list[Manifest]:
+        """Create or change the objects; return them as they are then."""
+        described = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        found = json.loads(self.kubectl("apply", "--output", "json", "--filename", "-", text=described))
+        items: list[Manifest] = found["items"] if found["kind"] == "List" else [found]
+        return items
 
     def objects(self, *args: str) -> list[Manifest]:
         """The objects that ``kubectl get`` finds."""
@@ -81,6 +95,17 @@ class Workstation:
         records = [json.loads(line) for line in said.splitlines()]
         return {f"{record['site']}/{record['log']}": record for record in records}
 
+    def clear(self) -> None:
+        """Remove what was applied, so that other tests find the cluster as it was."""
+        for kinds, *names in (
+            ("namespace", "flarelog"),
+            ("clusterrole,clusterrolebinding", "flarelog-agent"),
+            ("persistentvolume", "store"),
+            ("mutatingadmissionpolicy,mutatingadmissionpolicybinding", "network-of-the-node"),
+            ("secret", "--all"),
+        ):
+            self.kubectl("delete", kinds, *names, "--ignore-not-found")
+
     def secrets(self) -> None:
         """The certificates of docs/kubernetes.md, each in its secret."""
         for command in (("init",), ("server", RECEIVER, "localhost"), ("site", SITE)):
@@ -105,8 +130,7 @@ def workstation(cluster: Cluster, directory: Path) -> Iterator[Workstation]:
         volume, USER, USER
     )  # a volume of a real cluster gets the pod's fsGroup; one that is a node's directory does not
     station = Workstation(cluster, directory)
-    for described in (*network_of_the_node(), persistent_volume(volume)):
-        station.kubectl("apply", "--filename", "-", text=json.dumps(described))
+    station.apply(*network_of_the_node(), persistent_volume(volume))
     over = threading.Event()
 
     def schedule() -> None:
@@ -119,6 +143,8 @@ def workstation(cluster: Cluster, directory: Path) -> Iterator[Workstation]:
     try:
         yield station
     finally:
+        station.clear()
+        shutil.rmtree(volume)
         over.set()
         scheduler.join()
         cluster.controllers.stop()
