@@ -60,6 +60,7 @@ NOT_RUN = {
     "docs/kubernetes.md: buildah": "integration/kubernetes/containerfile.py builds the image; it has no registry",
     "docs/network.md: frontend https": "HAProxy's configuration; test_proxies covers the protocol",
     "docs/network.md: flarelog sidecar": "the host is behind the load balancer above",
+    "docs/nvflare.md: format_version: 2": "integration/nvflare/inside/test_pod_template.py gives it to NVFlare",
     "docs/nvflare.md: pip install": "installs flarelog; .ci/run does it",
     'docs/nvflare.md: {"format_version': "integration/nvflare/test_page.py follows these steps",
     "docs/nvflare.md: nvflare job logs": "needs a running NVFlare; integration/nvflare covers it",

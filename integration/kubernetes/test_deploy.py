@@ -19,7 +19,9 @@ from integration.kubernetes.cluster import Cluster, Manifest
 from integration.kubernetes.inside.write import line
 from integration.kubernetes.pods import pod, writer
 from integration.kubernetes.processes import START
+from integration.kubernetes.workstation import RECEIVER as SERVICE
 from integration.kubernetes.workstation import SITE, Workstation, workstation
+from integration.nvflare.conftest import environment_of
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "flarelog"}}
 AGENT, RECEIVER = "app.kubernetes.io/component=agent", "app.kubernetes.io/component=receiver"
@@ -235,6 +237,42 @@ def test_a_deleted_pod_with_a_sidecar_has_sent_everything_when_it_ends(station: 
     assert record["sealed"]
     assert [end["code"] for end in record["exits"]] == [0]
     station.kubectl("delete", "--kustomize", "loaded")
+
+
+def test_the_pod_that_nvflare_makes_with_the_pages_template_has_a_sidecar_that_sends_the_jobs_log(
+    station: Workstation,
+) -> None:
+    """The job's container is not NVFlare, but writes as NVFlare does, below the workspace that NVFlare mounts."""
+    python = environment_of() / "bin" / "python"
+    if not python.exists():
+        pytest.skip("NVFlare's environment is missing: make nvflare makes it")
+    for name, file in (("rootCA.pem", "ca.crt"), ("client.crt", f"{SITE}.crt"), ("client.key", f"{SITE}.key")):
+        (station.directory / name).write_bytes((station.directory / "certs" / file).read_bytes())
+    files = [f"--from-file={name}" for name in ("rootCA.pem", "client.crt", "client.key")]
+    station.kubectl("create", "secret", "generic", "kit", *files)
+    asked = {
+        "job": "job-1",
+        "instead": {
+            "REGISTRY/flarelog": "flarelog", "SERVER:4721": f"{SERVICE}:4721", "site-1": SITE,
+        },
+        "image": "flarelog:0.1.0",
+        "command": "nvflare_job",
+        "env": {"PYTHONPATH": "/inside"},
+        "volume_list": [{"name": "inside", "hostPath": {"path": "/run/inside"}}],
+        "volume_mount_list": [{"name": "inside", "mountPath": "/inside", "readOnly": True}],
+    }  # fmt: skip
+    made = station.call(str(python), "-m", "integration.nvflare.inside.pod_manifest", json.dumps(asked), tree=True)
+    described = json.loads(made)
+    (container,) = described["spec"]["containers"]
+    container["imagePullPolicy"] = "IfNotPresent"  # NVFlare's Always would ask a registry
+    (one,) = station.apply(described)
+    station.cluster.reaches(one, "Succeeded", seconds=START)
+    shown = station.kubectl("logs", one["metadata"]["name"], "--container", container["name"])
+    assert stored(station, "log.txt", "job-1").decode() == shown
+    assert shown.count("\n") == 2000
+    record = station.streams("job-1")[f"{SITE}/log.txt"]
+    assert record["sealed"]
+    assert list(station.streams("job-1")) == [f"{SITE}/log.txt"], "nothing else of the workspace is sent"
 
 
 # --- each source, with its rights

@@ -62,9 +62,7 @@ def environment(version: str = TESTED) -> Path:
     if given and version == TESTED and (Path(given) / "bin" / "pytest").exists():
         return Path(given)
     name, nvflare = source_of_main() if version == MAIN else (version, f"nvflare=={version}")
-    cache = Path(os.environ.get("FLARELOG_NVFLARE_VENVS") or Path.home() / ".cache" / "flarelog")
-    wanted = hashlib.sha256((TREE / "setup.cfg").read_bytes() + sys.version.encode()).hexdigest()[:8]
-    venv = Path(given) if given and version == TESTED else cache / f"nvflare-{name}-{wanted}"
+    venv = Path(given) if given and version == TESTED else environment_of(name)
     if not (venv / "bin" / "pytest").exists():
         venv.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
@@ -78,6 +76,13 @@ def environment(version: str = TESTED) -> Path:
         assert before <= after, f"flarelog changed what NVFlare had installed: {before - after}"
         subprocess.run([*pip, "install", "--quiet", "pytest"], check=True)
     return venv
+
+
+def environment_of(name: str = TESTED) -> Path:
+    """Where ``environment`` makes that of the version *name*."""
+    cache = Path(os.environ.get("FLARELOG_NVFLARE_VENVS") or Path.home() / ".cache" / "flarelog")
+    wanted = hashlib.sha256((TREE / "setup.cfg").read_bytes() + sys.version.encode()).hexdigest()[:8]
+    return cache / f"nvflare-{name}-{wanted}"
 
 
 def source_of_main() -> tuple[str, str]:
