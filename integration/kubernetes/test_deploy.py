@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,31 @@ def ended(station: Workstation, one: Manifest) -> dict[str, Manifest]:
     return until(states, lambda: f"{name} ends: {station.objects('pod', name, '--namespace', namespace)}", START)
 
 
+def arrives(
+    station: Workstation, log: str, wanted: bytes, written: Callable[[bytes], bytes] = cri.written
+) -> dict[str, Any]:
+    """Wait until *wanted* is stored, and nothing else; return the log's record. *written*: reads what is stored."""
+
+    def lines() -> bytes:
+        return written(whole(stored(station, log)))
+
+    until(lambda: len(lines()) >= len(wanted), lambda: f"all lines are stored; {len(lines())} bytes are", START)
+    assert lines() == wanted, difference(wanted, lines())
+    record = station.streams("default")[f"{SITE}/{log}"]
+    assert record["gaps"] == []
+    return record
+
+
+def of_the_api(found: bytes) -> bytes:
+    """The lines without the times that the API gives them."""
+    return b"".join(each.partition(b" ")[2] for each in found.splitlines(keepends=True))
+
+
+def whole(records: bytes) -> bytes:
+    """Without the record that is not stored to its end."""
+    return records[: records.rfind(b"\n") + 1]
+
+
 def stored(station: Workstation, log: str, run: str = "default") -> bytes:
     path = station.store / run / SITE / log
     return path.read_bytes() if path.exists() else b""
@@ -102,6 +127,8 @@ def test_the_api_server_takes_every_manifest_and_knows_each_of_its_fields(bare: 
 def test_a_value_that_makes_no_sense_is_refused() -> None:
     if reason := helm.missing():
         pytest.skip(reason)
+    with pytest.raises(AssertionError, match="give the name in the agent's certificate"):
+        helm.rendered(**{"agent.source": "api", "agent.site": ""})
     for name, value in (("agent.sorce", "cri"), ("agent.source", "docker"), ("receiver.disruptions", "2"),
                         ("receiver.args", "{keep-days}"), ("receiver.enabled", "false")):  # fmt: skip
         with pytest.raises(AssertionError, match=name.rpartition(".")[2].replace("enabled", "receiver.address")):
@@ -166,19 +193,27 @@ def test_a_deleted_agent_drains_and_the_next_one_loses_and_repeats_nothing(stati
     station.let_go(agent)
     cluster.reaches(fast, "Succeeded")
     wanted = b"".join(line(number) for number in range(300_000))
-    log = log_of(fast)
-
-    def lines() -> bytes:
-        return cri.written(whole(stored(station, log)))
-
-    until(lambda: len(lines()) >= len(wanted), lambda: f"all lines are stored; {len(lines())} bytes are", START)
-    assert lines() == wanted, difference(wanted, lines())
-    record = station.streams("default")[f"{SITE}/{log}"]
+    record = arrives(station, log_of(fast), wanted)
     assert len(record["generations"]) >= 4, "the kubelet rotates every 3 s"
-    assert record["gaps"] == []
     assert end["exitCode"] == 0, end
     assert station.pod(AGENT)["metadata"]["uid"] != agent["metadata"]["uid"]
     cluster.delete(fast, grace=0)
+
+
+def test_a_deleted_receiver_comes_back_with_its_volume_and_gets_the_lines_of_the_meantime(station: Workstation) -> None:
+    cluster = station.cluster
+    made = cluster.apply(pod("meantime", writer(40_000, rate=2_000)))
+    cluster.reaches(made, "Running")
+    until(lambda: len(stored(station, log_of(made))) > 100_000, "its first lines are stored", START)
+    receiver = station.pod(RECEIVER)
+    station.delete_and_keep(receiver)
+    (end,) = ended(station, receiver).values()
+    station.let_go(receiver)
+    cluster.reaches(made, "Succeeded")
+    arrives(station, log_of(made), b"".join(line(number) for number in range(40_000)))
+    assert end["exitCode"] == 0, end
+    assert station.pod(RECEIVER)["metadata"]["uid"] != receiver["metadata"]["uid"]
+    cluster.delete(made, grace=0)
 
 
 def test_a_deleted_pod_with_a_sidecar_has_sent_everything_when_it_ends(station: Workstation) -> None:
@@ -223,14 +258,12 @@ def test_a_deleted_pod_with_a_sidecar_has_sent_everything_when_it_ends(station: 
     until(lambda: len(stored(station, log, "loaded")) > 5_000_000, "its lines are stored live", START)
     station.delete_and_keep(one)
     ends = ended(station, one)
-    shown = station.kubectl("logs", name, "--tail", "1")
-    station.let_go(one)
     found = stored(station, log, "loaded")
     count = found.count(b"\n") - 1
-    last = b"ended after %d lines\n" % count
-    wanted = b"".join(line(number) for number in range(count)) + last
+    wanted = b"".join(line(number) for number in range(count)) + b"ended after %d lines\n" % count
     assert found == wanted, difference(wanted, found)
-    assert shown.encode() == last, "its stdout, which the node keeps, has the same end"
+    arrives(station, log_of(one, "train"), wanted)  # its stdout, which the node's agent sends
+    station.let_go(one)
     assert {name: end["exitCode"] for name, end in ends.items()} == {"train": 0, "flarelog": 0}, ends
     assert ends["train"]["finishedAt"] <= ends["flarelog"]["finishedAt"]
     record: dict[str, Any] = station.streams("loaded")[f"{SITE}/{log}"]
@@ -273,6 +306,7 @@ def test_the_pod_that_nvflare_makes_with_the_pages_template_has_a_sidecar_that_s
     record = station.streams("job-1")[f"{SITE}/log.txt"]
     assert record["sealed"]
     assert list(station.streams("job-1")) == [f"{SITE}/log.txt"], "nothing else of the workspace is sent"
+    station.cluster.delete(one, grace=0)
 
 
 # --- each source, with its rights
@@ -313,22 +347,12 @@ def test_an_agent_of_each_source_sends_a_pods_lines_with_the_rights_that_it_need
         until(lambda: rights() == RIGHTS[name], lambda: f"its rights: {rights()}", START)
         made = station.cluster.apply(pod(f"by-{name}", writer(500, rate=500)))
         station.cluster.reaches(made, "Succeeded")
-        until(
-            lambda: (
-                cri.written(whole(stored(station, log_of(made)))) == b"".join(line(number) for number in range(500))
-            ),
-            lambda: f"its lines are stored: {station.kubectl('logs', '--namespace', 'flarelog', '--selector', AGENT)}",
-            START,
-        )
-        said = station.streams("default")[f"{SITE}/{log_of(made)}"]["attributes"]
+        wanted = b"".join(line(number) for number in range(500))
+        written = of_the_api if name == "agent-api" else cri.written
+        said = arrives(station, log_of(made), wanted, written)["attributes"]
         assert said
         assert said[-1]["k8s.pod.name"] == f"by-{name}"
         station.cluster.delete(made, grace=0)
     finally:
         station.kubectl("delete", *agent)
         station.kubectl("apply", "--kustomize", "deploy/kustomize/agent-cri")
-
-
-def whole(records: bytes) -> bytes:
-    """Without the record that is not stored to its end."""
-    return records[: records.rfind(b"\n") + 1]

@@ -35,7 +35,7 @@ class Workstation:
         self.cluster, self.directory = cluster, directory
         self.store = cluster.directory / "volume" / "store"
         (directory / "deploy").symlink_to(helm.TREE / "deploy")
-        programs = (parts.built("kubectl"), helm.built().parent, Path(FLARELOG[0]).parent)
+        programs = (parts.built(parts.KUBECTL), helm.built().parent, Path(FLARELOG[0]).parent)
         self.env = {
             **environment(),
             "KUBECONFIG": str(cluster.directory / "kubeconfig.json"),
@@ -98,13 +98,14 @@ class Workstation:
     def clear(self) -> None:
         """Remove what was applied, so that other tests find the cluster as it was."""
         for kinds, *names in (
+            ("daemonset,deployment", "--all", "--namespace", "flarelog", "--cascade=foreground"),  # they still drain
             ("namespace", "flarelog"),
             ("clusterrole,clusterrolebinding", "flarelog-agent"),
             ("persistentvolume", "store"),
             ("mutatingadmissionpolicy,mutatingadmissionpolicybinding", "network-of-the-node"),
             ("secret", "--all"),
         ):
-            self.kubectl("delete", kinds, *names, "--ignore-not-found")
+            self.kubectl("delete", kinds, *names, *([] if "--all" in names else ["--ignore-not-found"]))
 
     def secrets(self) -> None:
         """The certificates of docs/kubernetes.md, each in its secret."""
