@@ -29,7 +29,7 @@ AGENT, RECEIVER = "app.kubernetes.io/component=agent", "app.kubernetes.io/compon
 
 @pytest.fixture(scope="module")
 def bare(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workstation]:
-    if reason := containerfile.missing() or helm.missing():
+    if reason := helm.missing():
         pytest.skip(reason)
     with workstation(cluster, tmp_path_factory.mktemp("workstation")) as station:
         yield station
@@ -37,7 +37,12 @@ def bare(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def station(bare: Workstation) -> Workstation:
-    """One whose cluster has what ``deploy/kustomize/base`` describes, ready."""
+    """One whose cluster has what ``deploy/kustomize/base`` describes, ready. The image for it takes a minute to
+    build: tests with it have the mark soak, which ``make kubernetes`` runs, and CI does not.
+    """
+    if reason := containerfile.missing():
+        pytest.skip(reason)
+    bare.load_image()
     bare.apply(NAMESPACE)
     bare.secrets()
     bare.kubectl("apply", "--kustomize", "deploy/kustomize/base")
@@ -138,6 +143,7 @@ def test_a_value_that_makes_no_sense_is_refused() -> None:
 # --- what runs
 
 
+@pytest.mark.soak
 def test_the_image_has_no_tools_and_its_programs_no_rights(station: Workstation) -> None:
     for selector, uid in ((AGENT, 0), (RECEIVER, 65532)):
         name = station.pod(selector)["metadata"]["name"]
@@ -152,6 +158,7 @@ def test_the_image_has_no_tools_and_its_programs_no_rights(station: Workstation)
         assert (said["NoNewPrivs"], said["Seccomp"]) == ("1", "2")
 
 
+@pytest.mark.soak
 def test_the_probes_see_a_receiver_that_stands_still(station: Workstation) -> None:
     def ready() -> bool:
         (state,) = station.pod(RECEIVER)["status"]["containerStatuses"]
@@ -182,6 +189,7 @@ def processes(command: str, uid: str) -> list[int]:
     return found
 
 
+@pytest.mark.soak
 def test_a_deleted_agent_drains_and_the_next_one_loses_and_repeats_nothing(station: Workstation) -> None:
     cluster = station.cluster
     fast = cluster.apply(pod("fast-deploy", writer(300_000, rate=20_000)))
@@ -200,6 +208,7 @@ def test_a_deleted_agent_drains_and_the_next_one_loses_and_repeats_nothing(stati
     cluster.delete(fast, grace=0)
 
 
+@pytest.mark.soak
 def test_a_deleted_receiver_comes_back_with_its_volume_and_gets_the_lines_of_the_meantime(station: Workstation) -> None:
     cluster = station.cluster
     made = cluster.apply(pod("meantime", writer(40_000, rate=2_000)))
@@ -216,6 +225,7 @@ def test_a_deleted_receiver_comes_back_with_its_volume_and_gets_the_lines_of_the
     cluster.delete(made, grace=0)
 
 
+@pytest.mark.soak
 def test_a_deleted_pod_with_a_sidecar_has_sent_everything_when_it_ends(station: Workstation) -> None:
     container = {
         "name": "train",
@@ -272,6 +282,7 @@ def test_a_deleted_pod_with_a_sidecar_has_sent_everything_when_it_ends(station: 
     station.kubectl("delete", "--kustomize", "loaded")
 
 
+@pytest.mark.soak
 def test_the_pod_that_nvflare_makes_with_the_pages_template_has_a_sidecar_that_sends_the_jobs_log(
     station: Workstation,
 ) -> None:
@@ -323,6 +334,7 @@ ASKED = (
 )  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", RIGHTS)
 def test_an_agent_of_each_source_sends_a_pods_lines_with_the_rights_that_it_needs_and_no_others(
     station: Workstation, name: str

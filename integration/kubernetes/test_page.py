@@ -16,6 +16,7 @@ PAGE = "docs/kubernetes.md"
 REGISTRY = "registry.example.org/flarelog:0.1.0"
 
 
+@pytest.mark.soak
 def test_the_blocks_of_the_page_print_what_it_shows(cluster: Cluster, tmp_path: Path) -> None:
     if reason := containerfile.missing() or helm.missing():
         pytest.skip(reason)
@@ -25,6 +26,7 @@ def test_the_blocks_of_the_page_print_what_it_shows(cluster: Cluster, tmp_path: 
     script = script.replace("flarelog-receiver 4721 ", f"flarelog-receiver {port}:4721 ")
     script = script.replace("localhost:4721", f"localhost:{port}")
     with workstation(cluster, tmp_path) as station:
+        station.load_image()
         cluster.tag(containerfile.IMAGE, REGISTRY)
         done = run(script, tmp_path, **station.env)
         printed = done.stdout.split(f"{MARK}\n")

@@ -95,6 +95,10 @@ class Workstation:
         records = [json.loads(line) for line in said.splitlines()]
         return {f"{record['site']}/{record['log']}": record for record in records}
 
+    def load_image(self) -> None:
+        """Let pods use the image that ``deploy/Containerfile`` makes of this tree."""
+        self.cluster.load(containerfile.archive())
+
     def clear(self) -> None:
         """Remove what was applied, so that other tests find the cluster as it was."""
         for kinds, *names in (
@@ -120,8 +124,7 @@ class Workstation:
 
 @contextlib.contextmanager
 def workstation(cluster: Cluster, directory: Path) -> Iterator[Workstation]:
-    """One whose cluster runs what ``deploy`` describes, with the image that ``deploy/Containerfile`` makes."""
-    cluster.load(containerfile.archive())
+    """One whose cluster can run what ``deploy`` describes, once ``load_image`` gave it flarelog's image."""
     cluster.controllers.start()
     with open(cluster.directory / "hosts", "a") as hosts:
         hosts.write(f"\n{ADDRESS} {RECEIVER}\n")
