@@ -168,7 +168,7 @@ class Cluster:
 
     def tag(self, image: str, name: str) -> None:
         """Let pods use *image* under another *name* as well."""
-        self._run("tag", "ctr", "--namespace", "k8s.io", "images", "tag", "--force", image, name)
+        self.run("tag", "ctr", "--namespace", "k8s.io", "images", "tag", "--force", image, name)
 
     def api_is_ready(self) -> bool:
         self._alive()
