@@ -300,6 +300,7 @@ class Containers:
         entries = dict(self._entries(row.container.directory))
         found = steps(entries, row.turns, row.taken)
         sights = {entry.key: seen for entry, seen in entries.items()}
+        row.there = set(sights)
         touched = set[str]()
         row.unopened.clear()
         row.at = {}
@@ -390,7 +391,7 @@ class Containers:
             file.torn = self._wanted.copies.gap(path)
             file.lacks = (*file.lacks, *self._wanted.copies.notes(path))
         copied = entry.place.packed and row.has(copy_of(file.fd))
-        row.take(file, entry.place.turn, entry.place.packed)
+        row.take(file, entry.place.turn, entry.place.packed, copied)
         self._tails[row.tail.log] = row.tail  # a directory without a file is no log yet
         if copied:
             row.close_file(row.held.pop())

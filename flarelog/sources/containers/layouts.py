@@ -25,10 +25,10 @@ _POD = late(r"([^_]+)_([^_]+)_([^_]+)")
 _CRI_FILE = late(r"(\d{1,9})\.log(?:\.(\d{8}-\d{6}))?(\.gz)?")
 _DOCKER_ID = late(r"[0-9a-f]{64}")
 _DOCKER_FILE = late(r"([0-9a-f]{64})-json\.log(?:\.(\d{1,9}))?(\.gz)?")
-_NEWEST = "~"  # after all digits
+NEWEST = "~"  # after all digits
 
 Turn = tuple[int, str]
-"""The place of a file among those of its container: a later one compares greater."""
+"""(attempt, place among its files): of two files of a container, a later one compares greater."""
 
 
 class Place(NamedTuple):
@@ -77,7 +77,7 @@ def _of_attempt(name: str) -> Place | None:
     found = _CRI_FILE.fullmatch(name)
     if found is None or (found[3] and not found[2]):
         return None
-    return Place((int(found[1]), found[2] or _NEWEST), not found[2], bool(found[3]))
+    return Place((int(found[1]), found[2] or NEWEST), not found[2], bool(found[3]))
 
 
 def _of_id(directory: str) -> Container | None:
@@ -91,7 +91,8 @@ def _of_json_file(name: str) -> Place | None:
     found = _DOCKER_FILE.fullmatch(name)
     if found is None or (found[3] and not found[2]):
         return None
-    return Place((-int(found[2] or 0), ""), not found[2], bool(found[3]))
+    rotated = f"{10**9 - int(found[2]):09d}" if found[2] else NEWEST  # its number counts backwards
+    return Place((0, rotated), not found[2], bool(found[3]))
 
 
 LAYOUTS = {

@@ -2,6 +2,7 @@
 
 The law: a container's log is read in the order that the names tell, each file once. A compressed file is another form
 of the file that had its turn before. When the record of the receiver has a file, all older ones were begun before it.
+The oldest files of an attempt are removed first: where an older one may have gone unread, that is a loss.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from flarelog.model import Ended, Generation, Mark
-from flarelog.sources.containers.layouts import Place, Turn
+from flarelog.sources.containers.layouts import NEWEST, Place, Turn
 from flarelog.sources.files.record import WHOLE, Piece
 
 Key = tuple[int, int, int | None]
@@ -45,6 +46,16 @@ def steps(listing: Iterable[Entry], known: Mapping[Key, Turn], taken: Collection
     new = [raw.get(turn) or packed[turn] for turn in sorted(raw.keys() | packed.keys())]
     new = [entry for entry in new if entry.key not in known and entry.place.turn not in taken]
     return Steps(names, known.keys() - names.keys(), new)
+
+
+def may_lack(before: Turn | None, first: Turn) -> bool:
+    """Whether files may have come and gone between the latest known file, which has the turn *before* in a listing or
+    is not there (None), and *first*, the next one in that listing.
+    """
+    if before is None:
+        return True
+    # An attempt that ended has a file without a stamp, and so has one that was never rotated.
+    return before[0] != first[0] and (before[1] != NEWEST or first[1] != NEWEST)
 
 
 def wholly(piece: Piece, length: int) -> bool:

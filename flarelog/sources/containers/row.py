@@ -10,9 +10,10 @@ from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import Exit
 from flarelog.kubernetes.pods import Ended, Pod
 from flarelog.model import ATTEMPT, Gap, Generation, StreamInfo
+from flarelog.model import Ended as EndMark
 from flarelog.sources.containers.layouts import Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
-from flarelog.sources.containers.place import Copy, Key, end_of, wholly
+from flarelog.sources.containers.place import Copy, Key, end_of, may_lack, wholly
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile, opening_of
 from flarelog.sources.files.record import in_order, settled_on, shipped, wholes
@@ -45,8 +46,9 @@ class Row:
     packed: set[Key] = field(default_factory=set)  # compressed files; an open one has its packed bytes until its turn
     raw: set[Key] = field(default_factory=set)  # those of them that are unpacked
     unpacking: dict[Key, Unpacking] = field(default_factory=dict)  # those of them that are being unpacked
-    newest: int | None = None  # the latest attempt that was seen
-    missed: dict[Key, tuple[int, int]] = field(default_factory=dict)  # the first and last attempt missing before a file
+    there: set[Key] = field(default_factory=set)  # the files in the latest listing
+    latest: tuple[Key | None, int] | None = None  # the file taken last, if it is known, and its attempt
+    missed: dict[Key, str] = field(default_factory=dict)  # by file: which files may be missing before it
     forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
     at: dict[str, SourceFile] = field(default_factory=dict)  # by name, as far as reports tell
     unopened: set[str] = field(default_factory=set)  # names of files that wait for a descriptor
@@ -55,24 +57,47 @@ class Row:
     whole: int = -1  # the latest attempt whose end is reported: it was read to its last byte
     settled: bool = False  # the receiver's record was applied, or it has none of this log
 
-    def take(self, file: SourceFile, turn: Turn, packed: bool) -> None:
-        """Add the open *file*, which comes after all others."""
+    def take(self, file: SourceFile, turn: Turn, packed: bool, copied: bool = False) -> None:
+        """Add the open *file*, which comes after all others. *copied*: it has the content of one of them."""
         key = key_of(file)
         self.files[key], self.turns[key] = file, turn
-        self._count(key, turn[0])
+        if self.latest is not None and not copied:
+            # A log's first listing is taken as it is: the runtime may have removed older files long ago.
+            self._compare(file, self._before() if self.settled else turn, self.latest[1])
+        self.latest = key, turn[0]
         if packed:
             self.packed.add(key)
             file.closed = True
         self.held.append(file)
 
-    def _count(self, key: Key, attempt: int) -> None:
-        """Note which attempts are missing before *attempt*, to which the file *key* belongs."""
-        if self.newest is not None and attempt > max(0, self.newest + 1):
-            self.missed[key] = self.newest + 1, attempt - 1
-        self.newest = max(attempt, self.newest or 0)
+    def _before(self) -> Turn | None:
+        """The turn of the file taken last, in the latest listing or when it was removed; None if that is not known."""
+        key = self.latest[0] if self.latest is not None else None
+        file = self.files.get(key) if key is not None else None
+        if key is None or file is None:
+            return None
+        if key in self.there:
+            return self.turns[key]
+        place = self.place(file.name()) if file.fd >= 0 else None
+        return place.turn if place is not None and place.current else None
+
+    def _compare(self, file: SourceFile, before: Turn | None, attempt: int) -> None:
+        """Note which files may be missing before *file*. The known one before it is of *attempt*, and has the turn
+        *before* if it is there.
+        """
+        key = key_of(file)
+        first, last = attempt + 1, self.turns[key][0] - 1
+        if first <= last:
+            which = (
+                f"the log of attempt {first} was" if first == last else f"the logs of attempts {first} to {last} were"
+            )
+            self.missed[key] = f"{which} gone before {'it' if first == last else 'they'} could be read"
+        elif may_lack(before, self.turns[key]):
+            name = os.path.basename(file.path)
+            self.missed[key] = f"rotated files before {name} may have been removed before they could be read"
 
     def follows(self, file: SourceFile) -> bool:
-        """Whether *file* may be read next: attempts that are missing before it are a gap after all earlier bytes."""
+        """Whether *file* may be read next: files that are missing before it are a gap after all earlier bytes."""
         key = key_of(file)
         if key not in self.missed:
             return True
@@ -81,10 +106,9 @@ class Row:
                 if earlier.holds_back():  # a torn line, which nobody completes
                     earlier.finish()
                 return False
-        first, last = self.missed.pop(key)
-        which = f"the log of attempt {first} was" if first == last else f"the logs of attempts {first} to {last} were"
-        why = f"{which} gone before {'it' if first == last else 'they'} could be read"
-        self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
+        why, last = self.missed.pop(key), next(reversed(self.tail.marks), None)
+        if not (isinstance(last, EndMark) and last.reason == "unseen"):  # that says it already
+            self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
         return True
 
     def replaces(self, file: SourceFile) -> None:
@@ -199,18 +223,18 @@ class Row:
         if info is None:
             return
         last_path = next((mark.path for mark in reversed(info.marks) if isinstance(mark, Generation)), "")
-        before, first = self.place(os.path.basename(last_path)), next(iter(self.held), None)
-        if before is not None and first is not None:
-            newest, self.newest = self.newest, before.turn[0]
-            self._count(key_of(first), self.turns[key_of(first)][0])
-            self.newest = max(newest or 0, self.newest)
         identities, pieces = in_order(info), shipped(info)
+        newest = next(reversed(pieces), "")
         last = max((at for at, file in enumerate(self.held) if file.identity in identities), default=-1)
-        rest = None
-        copied = self._copied(info, last, directory, copies)
+        known, rest = {file.identity for file in self.held}, None
+        copied, original = self._copied(info, last, directory, copies)
         if copied > last:
             last = copied
+            known.add(original)
             rest = Rest(self.held[last].path, 0) if self.held[last].identity not in pieces else None
+        # Nothing tells the copy of a file of which no byte was sent: it comes after the others.
+        there = last >= 0 and (newest in known or not pieces[newest].source_end)
+        latest, rest = key_of(self.held[last]) if there else None, rest if there else None
         kept, unknown = list[SourceFile](), list[SourceFile]()
         contents = {(one.length, one.digest) for one in wholes(info)}
         for at, file in enumerate(self.held[: last + 1]):
@@ -227,22 +251,37 @@ class Row:
             kept.append(file)
         self.tail.files = kept
         self.held[: last + 1] = unknown
+        self._compare_held(latest, self.place(os.path.basename(last_path)))
         self.tail.resume(info, rest)
 
-    def _copied(self, info: StreamInfo, after: int, directory: str | None, copies: bool) -> int:
+    def _compare_held(self, latest: Key | None, place: Place | None) -> None:
+        """Note which files may be missing between the held ones, and before them: *latest* is the receiver's latest
+        file, if it is there, and *place* is what its name said.
+        """
+        self.missed.clear()
+        if place is None:
+            return
+        before, attempt = self.turns[latest] if latest is not None else None, place.turn[0]
+        for file in self.held:
+            self._compare(file, before, attempt)
+            latest, before = key_of(file), self.turns[key_of(file)]
+            attempt = before[0]
+        self.latest = latest, attempt
+
+    def _copied(self, info: StreamInfo, after: int, directory: str | None, copies: bool) -> tuple[int, str]:
         """The index of the last file that is a copy, compressed or, with *copies*, not, of a generation which the
-        receiver has, whole or in part, and whose own file is gone; -1 without one. The copy of a part takes its
-        identity.
+        receiver has, whole or in part, and whose own file is gone, and the identity of that; -1 without one. The copy
+        of a part takes its identity.
         """
         present = {file.identity for file in self.held}
         pieces = {key: piece for key, piece in shipped(info).items() if key not in present}
-        held = {(one.length, one.digest) for one in wholes(info) if not one.lost}
+        held = {(one.length, one.digest): one.identity for one in wholes(info) if not one.lost}
         tries = TRIED
         for at in range(len(self.held) - 1, after, -1) if pieces else ():
             file = self.held[at]
             packed = self.is_packed(file)
-            if packed and copy_of(file.fd) in held:
-                return at
+            if packed and (copy := copy_of(file.fd)) in held:
+                return at, held[copy]
             if tries <= 0 or not (packed or copies):
                 continue
             tries -= 1
@@ -255,8 +294,8 @@ class Row:
                 if piece.end > piece.begin.offset and settled_on(file, piece) is not None:
                     if not wholly(piece, file.length):
                         file.identity = key
-                    return at
-        return -1
+                    return at, key
+        return -1, ""
 
     def needs(self, info: StreamInfo) -> list[SourceFile]:
         """The files at rest whose bytes the receiver has lost."""

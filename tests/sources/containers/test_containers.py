@@ -208,6 +208,66 @@ def test_a_file_that_is_gone_before_it_was_read_whole_is_a_loss(tmp_path: Path) 
     assert losses(receiver, pod) == ["unseen"]
 
 
+REMOVED = "rotated files before {} may have been removed before they could be read"
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["removed", "kept"])
+def test_files_removed_after_a_compressed_one_was_sent_are_a_loss(tmp_path: Path, there: bool) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    sent = pod.compress(pod.rotate())
+    pod.current.unlink()
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    pod.write(lines(10, 10))
+    lost = pod.compress(pod.rotate())
+    pod.write(lines(20, 10))
+    packed = pod.compress(pod.rotate())
+    pod.write(lines(30, 10))
+    if not there:
+        sent.unlink()
+        lost.unlink()
+    for _ in range(2):
+        with finding(tmp_path, receiver.record()) as finder:
+            receiver.take(finder)
+    assert receiver.data(pod) == (pod.written if there else lines(0, 10) + lines(20, 20))
+    assert losses(receiver, pod) == ([] if there else [REMOVED.format(packed.name)])
+
+
+def test_files_of_a_new_attempt_removed_while_away_are_a_loss(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    pod.restart()
+    pod.write(lines(10, 10))
+    pod.rotate().unlink()
+    pod.write(lines(20, 10))
+    first = pod.rotate()
+    pod.write(lines(30, 10))
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == lines(0, 10) + lines(20, 20)
+    assert losses(receiver, pod) == [REMOVED.format(first.name)]
+
+
+def test_files_removed_between_two_looks_are_a_loss(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        pod.rotate().unlink()
+        pod.write(lines(10, 10))
+        pod.rotate().unlink()
+        pod.write(lines(20, 10))
+        receiver.take(finder, 100.0)
+        pod.restart()
+        pod.write(lines(30, 10))
+        receiver.take(finder, 200.0)
+    assert receiver.data(pod) == lines(0, 10) + lines(20, 20)
+    assert losses(receiver, pod) == [REMOVED.format("0.log")]
+
+
 def test_a_removed_pod_is_read_to_its_end(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path), Receiver()
     pod.write(lines(0, 10))
@@ -391,3 +451,19 @@ def test_dockers_files_are_read_in_order_though_each_rotation_renames_all(tmp_pa
         receiver.take(finder)
     assert receiver.data(container) == container.written
     assert losses(receiver, container) == []
+
+
+def test_dockers_files_removed_after_a_compressed_one_was_sent_are_a_loss(tmp_path: Path) -> None:
+    container, receiver = DockerContainer(tmp_path), Receiver()
+    container.write(lines(0, 10))
+    container.rotate(3)
+    container.current.unlink()
+    with finding(tmp_path, layout="docker") as finder:
+        receiver.take(finder)
+    for at in range(1, 4):
+        container.write(lines(at * 10, 10))
+        container.rotate(3)
+    with finding(tmp_path, receiver.record(), layout="docker") as finder:
+        receiver.take(finder)
+    assert receiver.data(container) == lines(0, 10) + lines(20, 20)
+    assert losses(receiver, container) == [REMOVED.format(f"{container.current.name}.2.gz")]

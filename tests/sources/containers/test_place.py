@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
+
 from flarelog.sources.containers.layouts import LAYOUTS, Turn
-from flarelog.sources.containers.place import Entry, Key, steps
+from flarelog.sources.containers.place import Entry, Key, may_lack, steps
+from tests.rows import together
 
 S1, S2, S3 = (f"0.log.20261128-10000{n}" for n in (1, 2, 3))
 
@@ -38,3 +43,28 @@ def test_a_compressed_file_is_no_new_one_while_its_raw_file_is_there_or_was() ->
 
 def test_a_file_that_is_in_no_listing_any_more_is_gone() -> None:
     assert [key[1] for key in steps([entry("0.log", 8)], known(i7=S1, i8="0.log"), ()).gone] == [7]
+
+
+@together(
+    "before, first, lacks",
+    [
+        pytest.param(S1, S2, False, id="neighbours-of-one-attempt"),
+        pytest.param(S1, "0.log", False, id="the-current-file-after-a-rotated-one"),
+        pytest.param("0.log", "1.log", False, id="the-next-attempt-not-rotated"),
+        pytest.param("0.log", "1.log.20261128-100009", True, id="the-next-attempts-first-files-may-be-removed"),
+        pytest.param(S1, "1.log", True, id="the-end-of-the-attempt-was-removed"),
+        pytest.param(None, S2, True, id="the-latest-file-was-removed"),
+        pytest.param(None, "0.log", True, id="the-latest-file-was-removed-and-only-the-current-is-there"),
+    ],
+)
+def test_a_file_may_be_missing_where_the_runtime_can_have_removed_one(
+    before: str | None, first: str, lacks: bool
+) -> None:
+    assert may_lack(entry(before, 1).place.turn if before else None, entry(first, 2).place.turn) == lacks
+
+
+def test_dockers_files_follow_each_other_as_those_of_one_attempt() -> None:
+    names = [f"{'ab' * 32}-json.log{ending}" for ending in (".2.gz", ".1", "")]
+    turns = [place.turn for place in map(LAYOUTS["docker"].place, names) if place is not None]
+    assert [may_lack(*two) for two in itertools.pairwise(turns)] == [False, False]
+    assert may_lack(None, turns[-1])
