@@ -38,6 +38,7 @@ PACKED_POLL = 0.1  # seconds, while compressed files wait for their turns
 UNPACKED = 4  # temporary files at a time
 TAKEN = 64  # rotated files of a log that are remembered at least, whether they are still there or not
 SLICE = 4 << 20  # bytes that are unpacked of a log at a time: other logs go on in between
+LISTINGS = 5  # of a directory in one look, while names move
 LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are reported without them
 
 
@@ -231,7 +232,9 @@ class Containers:
                     continue
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
-                self._rows[directory] = Row(container, tail, self._wanted.names.place, settled=before is not None)
+                self._rows[directory] = Row(container, tail, self._wanted.names.place)
+                # A drain begins no file that it did not find at its beginning.
+                self._rows[directory].settled = before is not None or self._draining
             if directory in self._rows:
                 yield directory
 
@@ -295,12 +298,37 @@ class Containers:
                 if found.regular:
                     yield Entry(one.name, place, (*found.is_of, found.born)), found
 
+    def _listing(self, row: Row) -> dict[Entry, Sight] | None:
+        """The files in the directory of *row*; None while names move.
+
+        A listing is no snapshot: a file that is renamed meanwhile may be missing. One that differs from the latest is
+        right if another is the same, which began once all files of the first were seen.
+        """
+        entries = dict(self._entries(row.container.directory))
+        for _ in range(LISTINGS):
+            if entries.keys() == row.there:
+                return entries
+            row.there = set(entries)
+            entries = dict(self._entries(row.container.directory))
+        return None
+
     def _list(self, row: Row, now: float) -> set[str]:
         """List the directory of *row*, and open what is new there."""
-        entries = dict(self._entries(row.container.directory))
+        touched = set[str]()
+        for _ in range(LISTINGS):
+            row.listed = False
+            touched |= self._list_once(row, now)
+            if row.listed or row.unopened:
+                break
+        return touched
+
+    def _list_once(self, row: Row, now: float) -> set[str]:
+        """As ``_list``; the row is listed unless names move, or a file waits for a descriptor."""
+        entries = self._listing(row)
+        if entries is None:
+            return set()
         found = steps(entries, row.turns, row.taken)
         sights = {entry.key: seen for entry, seen in entries.items()}
-        row.there = set(sights)
         touched = set[str]()
         row.unopened.clear()
         row.at = {}
@@ -318,10 +346,11 @@ class Containers:
                 self._wanted.copies.stored(self._receiver, file.path)
         for key in found.gone:
             touched |= self._leave(row, row.files[key])
-        for entry in () if self._draining else found.new:
+        for entry in () if self._draining and row.settled else found.new:
             if not self._open(row, entry, now):
-                break
+                return touched
             touched.add(row.tail.log)
+        row.listed = True
         return touched
 
     def _place(self, row: Row, file: SourceFile, name: str, place: Place) -> None:
@@ -417,7 +446,7 @@ class Containers:
 
     @property
     def _any_held(self) -> bool:
-        return self._record is not None and any(row.held for row in self._rows.values())
+        return self._record is not None and any(row.held or row.moves for row in self._rows.values())
 
     def _advance_all(self, now: float) -> set[str]:
         touched = set[str]()
@@ -425,6 +454,11 @@ class Containers:
             return touched
         spare = UNPACKED - sum(row.unpacked for row in self._rows.values())
         for row in self._rows.values():
+            if row.moves:
+                touched |= self._list(row, now)
+            if not row.settled and not row.listed:  # a file that is not open yet would count as gone
+                row.tail.waiting = True
+                continue
             if not row.settled:
                 self._settle(row, self._record.get(log_of(row.tail.log)))
             before = len(row.tail.files)
@@ -464,7 +498,9 @@ class Containers:
                 break
             if not row.follows(file):
                 break
-            if self._wanted.names.stamped:
+            if file.identity in row.tail.begun:
+                row.tail.take_back(file)
+            elif self._wanted.names.stamped:
                 row.replaces(file)
             row.tail.files.append(row.held.pop(0))
             if self._draining:

@@ -13,7 +13,7 @@ from flarelog.model import ATTEMPT, Gap, Generation, StreamInfo
 from flarelog.model import Ended as EndMark
 from flarelog.sources.containers.layouts import Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
-from flarelog.sources.containers.place import Copy, Key, end_of, may_lack, wholly
+from flarelog.sources.containers.place import Copy, Entry, Key, end_of, may_lack, wholly
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile, opening_of
 from flarelog.sources.files.record import in_order, settled_on, shipped, wholes
@@ -46,7 +46,8 @@ class Row:
     packed: set[Key] = field(default_factory=set)  # compressed files; an open one has its packed bytes until its turn
     raw: set[Key] = field(default_factory=set)  # those of them that are unpacked
     unpacking: dict[Key, Unpacking] = field(default_factory=dict)  # those of them that are being unpacked
-    there: set[Key] = field(default_factory=set)  # the files in the latest listing
+    there: set[Entry] = field(default_factory=set)  # the latest listing
+    listed: bool = False  # all files of that are known
     latest: tuple[Key | None, int] | None = None  # the file taken last, if it is known, and its attempt
     missed: dict[Key, str] = field(default_factory=dict)  # by file: which files may be missing before it
     forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
@@ -76,7 +77,7 @@ class Row:
         file = self.files.get(key) if key is not None else None
         if key is None or file is None:
             return None
-        if key in self.there:
+        if any(entry.key == key for entry in self.there):
             return self.turns[key]
         place = self.place(file.name()) if file.fd >= 0 else None
         return place.turn if place is not None and place.current else None
@@ -165,6 +166,11 @@ class Row:
             if until is not None or any(turn[0] > attempt for turn in self.turns.values()):
                 del self.ends[attempt]
         return len(self.tail.marks) > before
+
+    @property
+    def moves(self) -> bool:
+        """Whether names moved during the latest look: another is due soon."""
+        return not self.listed and not self.unopened
 
     @property
     def unpacked(self) -> int:

@@ -17,6 +17,7 @@ from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.containers.runs import ContainerRuns
 from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.walk import listed
 from flarelog.values import changed as changed_info
 from tests.contracts.finder import CONTRACT, World
 from tests.sources.containers.node import UID, DockerContainer, Pod, Receiver, finding
@@ -266,6 +267,65 @@ def test_files_removed_between_two_looks_are_a_loss(tmp_path: Path) -> None:
         receiver.take(finder, 200.0)
     assert receiver.data(pod) == lines(0, 10) + lines(20, 20)
     assert losses(receiver, pod) == [REMOVED.format("0.log")]
+
+
+def slowly(monkeypatch: pytest.MonkeyPatch, directory: Path, meanwhile: Callable[[], object], times: int = 1) -> None:
+    """During each of the next *times* listings of *directory*, after its names were read, *meanwhile* happens."""
+    left = [meanwhile] * times
+
+    def listing(of: str) -> list[os.DirEntry[str]]:
+        names = listed(of)
+        if left and of == str(directory):
+            left.pop()()
+        return names
+
+    monkeypatch.setattr("flarelog.sources.containers.finder.listed", listing)
+
+
+@pytest.mark.parametrize("times", [1, 3, 20])
+@pytest.mark.parametrize("restarted", [False, True], ids=["watching", "restarted"])
+def test_files_come_in_order_though_names_move_during_a_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool, times: int
+) -> None:
+    pod, receiver, at = Pod(tmp_path), Receiver(), iter(range(10, 10000, 10))
+
+    def rotates() -> None:
+        for _ in range(3):
+            pod.rotate()
+            pod.write(lines(next(at), 10))
+
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        if not restarted:
+            slowly(monkeypatch, pod.directory, rotates, times)
+            receiver.take(finder, 100.0)
+    if restarted:
+        slowly(monkeypatch, pod.directory, rotates, times)
+        with finding(tmp_path, receiver.record()) as finder:
+            receiver.take(finder, 100.0)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
+def test_a_known_file_that_a_listing_missed_is_not_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    container, receiver = DockerContainer(tmp_path), Receiver()
+    container.write(lines(0, 10))
+    old = container.current.rename(f"{container.current}.1")
+    container.write(lines(10, 10))
+    hidden: list[str] = []
+    monkeypatch.setattr(
+        "flarelog.sources.containers.finder.listed",
+        lambda of: [entry for entry in listed(of) if entry.name not in hidden],
+    )
+    with finding(tmp_path, layout="docker") as finder:
+        receiver.take(finder)
+        hidden.append(old.name)
+        finder.look(100.0)
+        finder.look(101.0)
+        hidden.clear()
+        receiver.take(finder, 200.0)
+    assert receiver.data(container) == container.written
 
 
 def test_a_removed_pod_is_read_to_its_end(tmp_path: Path) -> None:
