@@ -126,8 +126,11 @@ class Containers:
             row = rows.get(info.stream.log)
             if row is None:
                 continue
-            if not row.settled:
+            if not row.settled or row.lags(info):  # the record may be newer than the latest listing
+                self._list(row, now)
+                row.hold_all()
                 self._settle(row, info)
+                self._advance(row, self._spare, now)
                 continue
             try:
                 for file in row.needs(info):
@@ -448,11 +451,15 @@ class Containers:
     def _any_held(self) -> bool:
         return self._record is not None and any(row.held or row.moves for row in self._rows.values())
 
+    @property
+    def _spare(self) -> int:
+        return UNPACKED - sum(row.unpacked for row in self._rows.values())
+
     def _advance_all(self, now: float) -> set[str]:
         touched = set[str]()
         if self._record is None:
             return touched
-        spare = UNPACKED - sum(row.unpacked for row in self._rows.values())
+        spare = self._spare
         for row in self._rows.values():
             if row.moves:
                 touched |= self._list(row, now)

@@ -221,9 +221,18 @@ class Row:
             self.stop_unpacking(key)
             file.close()
 
+    def lags(self, info: StreamInfo) -> bool:
+        """Whether another sender has begun files that this one has not."""
+        return any(identity not in self.tail.begun for identity in in_order(info))
+
+    def hold_all(self) -> None:
+        """Hold all open files, as before a record was known."""
+        self.held = sorted([*self.tail.files, *self.held], key=lambda file: self.turns[key_of(file)])
+        self.tail.files = []
+
     def settle(self, info: StreamInfo | None, directory: str | None, *, copies: bool = False) -> None:
-        """Apply the receiver's record, once: a file that it has to its end is closed, and the log goes on after the
-        last file that it has. *copies*: the files are copies, which only their bytes tell. Raises OSError.
+        """Apply the receiver's record to the held files: a file that it has to its end is closed, and the log goes on
+        after the last file that it has. *copies*: the files are copies, which only their bytes tell. Raises OSError.
         """
         self.settled, self.pod = True, None
         if info is None:

@@ -328,6 +328,29 @@ def test_a_known_file_that_a_listing_missed_is_not_sent_again(tmp_path: Path, mo
     assert receiver.data(container) == container.written
 
 
+@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize("seen", [False, True], ids=["not-listed", "listed"])
+def test_an_agent_that_takes_over_sends_nothing_again(tmp_path: Path, seen: bool, compressed: bool) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as first:
+        receiver.take(first)
+        with finding(tmp_path, receiver.record()) as second:
+            for at in range(1, 4):
+                old = pod.rotate()
+                pod.write(lines(at * 10, 10))
+                receiver.take(first, at * 100.0)
+                if compressed:
+                    pod.compress(old)
+            pod.write(lines(40, 10))
+            if seen:
+                second.look(500.0)
+            second.resume(receiver.record(), 500.0)
+            receiver.take(second, 500.0)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
 def test_a_removed_pod_is_read_to_its_end(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path), Receiver()
     pod.write(lines(0, 10))
