@@ -354,6 +354,7 @@ class Containers:
                 return touched
             touched.add(row.tail.log)
         row.listed = True
+        row.find_unread(entries)
         return touched
 
     def _place(self, row: Row, file: SourceFile, name: str, place: Place) -> None:
@@ -385,7 +386,7 @@ class Containers:
 
     def _vanish(self, row: Row) -> set[str]:
         """Note that the directory of *row* is gone."""
-        touched = set[str]()
+        touched = {row.tail.log} if row.lose_unread() else set[str]()
         for file in list(row.files.values()):
             touched |= self._leave(row, file)
         if not row.files:
@@ -401,6 +402,7 @@ class Containers:
         try:
             file = (RedactedFile if self._rules else SourceFile).open(self._wanted.root, path, now)
         except FileNotFoundError:
+            row.unread[entry.place.turn] = entry.key
             return False
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:
@@ -532,6 +534,7 @@ class Containers:
                 touched.add(row.tail.log)
                 continue
             dirty[directory] = row
+            row.note(change)
             if change.what is What.MOVED_FROM and file is not None:
                 self._moving[change.cookie] = row.at.pop(change.name)
             elif change.what is What.MOVED_TO and change.cookie in self._moving:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST
@@ -18,6 +18,7 @@ from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile, opening_of
 from flarelog.sources.files.record import in_order, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.watch import Change, What
 
 GZIP = "gzip"  # the note of a generation that was unpacked
 KEPT = 64  # forgotten files whose contents are remembered, at most
@@ -48,6 +49,10 @@ class Row:
     unpacking: dict[Key, Unpacking] = field(default_factory=dict)  # those of them that are being unpacked
     there: set[Entry] = field(default_factory=set)  # the latest listing
     listed: bool = False  # all files of that are known
+    unread: dict[Turn, Key | None] = field(
+        default_factory=dict
+    )  # files that came and are not open; their keys, if known
+    moving: dict[int, Key | None] = field(default_factory=dict)  # those of them on a move, by its cookie
     latest: tuple[Key | None, int] | None = None  # the file taken last, if it is known, and its attempt
     missed: dict[Key, str] = field(default_factory=dict)  # by file: which files may be missing before it
     forgotten: dict[tuple[int, int], None] = field(default_factory=dict)  # (length, CRC-32) of files that are gone
@@ -66,6 +71,9 @@ class Row:
             # A log's first listing is taken as it is: the runtime may have removed older files long ago.
             self._compare(file, self._before() if self.settled else turn, self.latest[1])
         self.latest = key, turn[0]
+        self.unread = {
+            of: other for of, other in self.unread.items() if of > turn
+        }  # earlier ones are missing before it
         if packed:
             self.packed.add(key)
             file.closed = True
@@ -117,6 +125,37 @@ class Row:
         attempt = self.turns[key_of(file)][0]
         if self.tail.files and self.turns[key_of(self.tail.files[-1])][0] != attempt:
             file.lacks = (*file.lacks, f"{ATTEMPT}:{attempt}")
+
+    def note(self, change: Change) -> None:
+        """Note which files came, by a report: a file may be gone again before a look can open it."""
+        place = self.place(change.name)
+        if place is None or len(self.unread) >= KEPT:
+            return
+        if change.what is What.CREATED:
+            self.unread[place.turn] = None
+        elif change.what is What.MOVED_FROM and place.turn in self.unread:
+            self.moving[change.cookie] = self.unread.pop(place.turn)
+        elif change.what is What.MOVED_TO and change.cookie in self.moving:
+            self.unread[place.turn] = self.moving.pop(change.cookie)
+
+    def find_unread(self, entries: Collection[Entry]) -> None:
+        """Forget those of the unread files that are among *entries*, whose files are open."""
+        turns, keys = {entry.place.turn for entry in entries}, {entry.key for entry in entries}
+        self.unread = {turn: key for turn, key in self.unread.items() if turn not in turns and key not in keys}
+        self.moving.clear()
+
+    def lose_unread(self) -> bool:
+        """Report the unread files, whose directory is gone; returns whether there were any."""
+        if not self.unread:
+            return False
+        self.unread.clear()
+        last = next(reversed([*self.tail.files, *self.held]), None)
+        if last is not None and (last is self.tail.current or not last.begun):
+            last.ends = "unseen"
+        elif self.tail.marks:
+            why = "a newer file was removed before it could be read"
+            self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
+        return True
 
     def forget(self, key: Key) -> None:
         file = self.files.pop(key, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from flarelog.sources.base import Finder
 from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.containers.runs import ContainerRuns
+from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import listed
+from flarelog.sources.files.watch import Change, What
 from flarelog.values import changed as changed_info
 from tests.contracts.finder import CONTRACT, World
 from tests.sources.containers.node import UID, DockerContainer, Pod, Receiver, finding
@@ -419,6 +422,105 @@ def test_the_writer_is_named_by_attributes(tmp_path: Path) -> None:
         values |= mark.values if isinstance(mark, Attributes) else {}
     assert values["k8s.pod.name"] == "web"
     assert values["k8s.container.name"] == "main"
+
+
+def reports(pod: Pod, *changes: tuple[What, str, int]) -> list[Change]:
+    """What the watch of the directory of *pod* reports."""
+    return [Change(what, str(pod.directory), name, cookie) for what, name, cookie in changes]
+
+
+def remove(pod: Pod) -> None:
+    shutil.rmtree(pod.directory.parent)
+
+
+NEW_ONE_LOST = "a newer file was removed before it could be read"
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["goes-on", "was-read-to-its-end"])
+@pytest.mark.parametrize("kind", ["attempt", "rotation", "deletion"])
+def test_a_file_that_came_and_went_with_its_pod_is_a_loss(tmp_path: Path, kind: str, ended: bool) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        if ended:  # its file was removed a while before
+            pod.current.unlink()
+            receiver.take(finder, 1000.0)
+        else:
+            pod.write(lines(10, 10))
+        remove(pod)
+        deleted = [(What.DELETED, "0.log", 0), (What.DELETED, "1.log", 0)]
+        seen = {
+            "attempt": [(What.CREATED, "1.log", 0), (What.MODIFIED, "1.log", 0), *deleted],
+            "rotation": [
+                (What.MOVED_FROM, "0.log", 7),
+                (What.MOVED_TO, "0.log.20261128-000001", 7),
+                (What.CREATED, "0.log", 0),
+                (What.CREATED, "0.log.20261128-000001.tmp", 0),
+                (What.DELETED, "0.log.20261128-000001", 0),
+                *deleted,
+            ],
+            "deletion": [(What.MODIFIED, "0.log", 0), *deleted],
+        }[kind]
+        finder._apply(reports(pod, *seen), 2000.0)
+        receiver.take(finder, 2000.0)
+    assert receiver.data(pod) == pod.written
+    lost = [NEW_ONE_LOST if ended else "unseen"]
+    assert losses(receiver, pod) == (lost if kind != "deletion" else [])
+
+
+@pytest.mark.parametrize("kind", ["attempt", "rotation"])
+def test_a_file_that_was_listed_and_went_with_its_pod_is_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        if kind == "rotation":
+            pod.rotate()
+        else:
+            pod.restart()
+        pod.write(lines(10, 10))
+        open_file = SourceFile.open
+
+        def late(*given: Any) -> SourceFile:
+            remove(pod)
+            return open_file(*given)
+
+        monkeypatch.setattr(SourceFile, "open", late)
+        receiver.take(finder, 100.0)
+    assert receiver.data(pod) == lines(0, 10)
+    assert losses(receiver, pod) == [NEW_ONE_LOST]
+
+
+def test_files_that_are_rotated_and_compressed_while_their_reports_wait_are_no_loss(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        old = pod.rotate()
+        pod.write(lines(10, 10))
+        pod.compress(old)
+        newer = pod.rotate()
+        pod.compress(newer)
+        pod.write(lines(20, 10))
+        seen: list[tuple[What, str, int]] = []
+        for cookie, name in ((1, old.name), (3, newer.name)):
+            seen += [
+                (What.MOVED_FROM, "0.log", cookie),
+                (What.MOVED_TO, name, cookie),
+                (What.CREATED, "0.log", 0),
+                (What.MOVED_FROM, f"{name}.tmp", cookie + 1),
+                (What.MOVED_TO, f"{name}.gz", cookie + 1),
+                (What.DELETED, name, 0),
+            ]
+        finder._apply(reports(pod, *seen), 100.0)
+        receiver.take(finder, 100.0)
+        remove(pod)
+        receiver.take(finder, 200.0)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
 
 
 def test_a_link_is_not_followed_and_said(tmp_path: Path) -> None:
