@@ -415,7 +415,8 @@ class Containers:
             row.unopened.add(entry.name)
             return False
         there = os.path.join(os.path.realpath(self._wanted.root), path)
-        if (*file.is_of, file.born) != entry.key or os.readlink(f"/proc/self/fd/{file.fd}") != there:
+        opened = os.readlink(f"/proc/self/fd/{file.fd}").removesuffix(" (deleted)")
+        if (*file.is_of, file.born) != entry.key or opened != there:
             file.close()  # a rename came in between, or a link
             return False
         self._troubles.over(path)

@@ -275,7 +275,8 @@ class Tail:
 
     def _finished_with(self, file: SourceFile, now: float) -> bool:
         """Whether *file* probably no longer grows. Later bytes still arrive."""
-        return file.closed or file.stop is not None or now - file.quiet_since >= RELEASE_AFTER
+        known = file.closed or file.ends == "unseen" or file.stop is not None
+        return known or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
         self._since_release += 1
@@ -491,6 +492,8 @@ class Tail:
         """Whether a draining tail has nothing left to send."""
         if not self.draining or self.waiting or self._ending() is not None:
             return False
+        if self.current is not None and self.current.ends == "unseen" and not self.current.linked:
+            return False  # that its end cannot be seen is still to be reported
         self.drain(now)
         return all(
             file.begun and self._available(file, now) <= 0 and file.graced and (file.reread or file.unaltered())

@@ -469,6 +469,25 @@ def test_a_file_that_came_and_went_with_its_pod_is_a_loss(tmp_path: Path, kind: 
     assert losses(receiver, pod) == (lost if kind != "deletion" else [])
 
 
+def test_a_drain_reports_a_file_that_came_and_went_just_before(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+        remove(pod)
+        finder._apply(reports(pod, (What.CREATED, "1.log", 0), (What.DELETED, "1.log", 0)), 50.0)
+        finder.look(50.0)
+        finder.drain(50.0)
+        (tail,) = finder.logs.values()
+        assert not tail.drained(50.0)
+        stored = receiver.logs[pod.log]
+        while (item := tail.next(stored.position, stored.marks_sent, 1 << 20, 50.0)) is not None:
+            stored.sent.append(item)
+        stored.arrive(len(stored.sent))
+        assert tail.drained(50.0)
+    assert losses(receiver, pod) == ["unseen"]
+
+
 @pytest.mark.parametrize("kind", ["attempt", "rotation"])
 def test_a_file_that_was_listed_and_went_with_its_pod_is_a_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
