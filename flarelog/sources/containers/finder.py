@@ -135,7 +135,7 @@ class Containers:
             try:
                 for file in row.needs(info):
                     self._reopen(row, file)
-                row.tail.files.sort(key=lambda file: row.turns[key_of(file)])
+                row.tail.files = row.in_order(row.tail.files)
                 row.tail.resume(info)
                 row.pod = None  # the record may lack marks that were reported
             except OSError as error:

@@ -266,8 +266,12 @@ class Row:
 
     def hold_all(self) -> None:
         """Hold all open files, as before a record was known."""
-        self.held = sorted([*self.tail.files, *self.held], key=lambda file: self.turns[key_of(file)])
-        self.tail.files = []
+        self.held, self.tail.files = self.in_order([*self.tail.files, *self.held]), []
+
+    def in_order(self, files: Collection[SourceFile]) -> list[SourceFile]:
+        """*files* as they were taken; the turn of one that has no name any more may be an old one."""
+        places = {key: at for at, key in enumerate(self.files)}
+        return sorted(files, key=lambda file: places[key_of(file)])
 
     def settle(self, info: StreamInfo | None, directory: str | None, *, copies: bool = False) -> None:
         """Apply the receiver's record to the held files: a file that it has to its end is closed, and the log goes on

@@ -354,6 +354,28 @@ def test_an_agent_that_takes_over_sends_nothing_again(tmp_path: Path, seen: bool
     assert losses(receiver, pod) == []
 
 
+def test_an_agent_that_takes_over_keeps_the_order_of_files_that_are_gone(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    with finding(tmp_path) as first:
+        receiver.take(first)
+        with finding(tmp_path, receiver.record()) as second:
+            pod.rotate()
+            pod.write(lines(10, 10))
+            receiver.take(first, 100.0)
+            pod.rotate()
+            pod.write(lines(20, 10))
+            second.look(100.0)
+            pod.compress(pod.rotate()).unlink()
+            pod.write(lines(30, 10))
+            pod.rotate()
+            pod.write(lines(40, 10))
+            second.look(200.0)
+            second.resume(receiver.record(), 200.0)
+            receiver.take(second, 200.0)
+    assert receiver.data(pod) == lines(0, 50)
+
+
 def test_a_removed_pod_is_read_to_its_end(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path), Receiver()
     pod.write(lines(0, 10))
