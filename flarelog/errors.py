@@ -158,6 +158,10 @@ class StreamFenced(StreamEnded):
     exit_code = NOT_ALLOWED
 
 
+class SourceFailed(FlarelogError):
+    """The files of a log cannot be read: this process sends no more of it."""
+
+
 # --- the store contract
 
 

@@ -6,10 +6,11 @@ The node is a directory with a writer that does what the kubelet does; ``make ku
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -113,6 +114,63 @@ def test_dockers_files_arrive_too(place: Place) -> None:
     receiver.holds(bytes(container.written), container.log, run=run)
     shown = place.call("logs", run, "--receiver", receiver.address, "--notes", "off")
     assert [line.split()[-1] for line in shown.printed.splitlines()] == ["0", "1", "2", "3"]
+
+
+def a_link(root: Path) -> tuple[Pod, str]:
+    """A pod of whose logs one is a link, and the name of that."""
+    pod = Pod(root)
+    pod.write(container_lines(0, 3))
+    (pod.directory / "1.log").symlink_to("/etc/hostname")
+    return pod, f"{pod.directory.relative_to(root)}/1.log"
+
+
+def one_name_for_two(root: Path) -> tuple[Pod, str]:
+    """A pod, and the name of the log of another one whose UID begins as its own does."""
+    pod, other = Pod(root), Pod(root, uid="6b2f7c1e-ffff-4c8e-9a6f-1e2d3c4b5a69")
+    pod.write(container_lines(0, 3))
+    other.write(container_lines(3, 3))
+    return pod, str(other.directory.relative_to(root))
+
+
+@pytest.mark.parametrize("made", [a_link, one_name_for_two])
+def test_readers_learn_of_a_log_that_cannot_be_sent_for_as_long_as_it_is_there(
+    made: Callable[[Path], tuple[Pod, str]], place: Place
+) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    pod, name = made(place.root)
+    program = agent(place, receiver, "--once")
+    assert program.ends() == 1, program.talk()
+    receiver.holds(bytes(pod.written), pod.log, run=pod.namespace)
+    shown = place.call("status", pod.namespace, "--receiver", receiver.address, "--exit-status")
+    assert shown.ends() == 7, shown.talk()
+    assert name in shown.talk()
+    (place.root / name).unlink() if name.endswith(".log") else shutil.rmtree(place.root / name)
+    pod.write(container_lines(6, 1))
+    assert agent(place, receiver, "--once").ends() == 0
+    shown = place.call("status", pod.namespace, "--receiver", receiver.address, "--exit-status")
+    assert shown.ends() == 0, shown.talk()
+
+
+def test_readers_learn_of_a_log_whose_rest_cannot_be_compared(place: Place) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    pod = Pod(place.root)
+    pod.write(container_lines(0, 5))
+    assert agent(place, receiver, "--once").ends() == 0
+    pod.write(container_lines(5, 5))
+    (place.directory / "file").touch()  # no directory: nothing can be unpacked below it
+    pod.compress(pod.rotate())
+    pod.write(container_lines(10, 5))
+    program = agent(place, receiver, "--once", "--state", str(place.directory / "file" / "state"))
+    assert program.ends() == 1, program.talk()
+    shown = place.call("status", pod.namespace, "--receiver", receiver.address, "--exit-status")
+    assert shown.ends() == 7, shown.talk()
+    assert "cannot be compared" in shown.talk()
+    assert agent(place, receiver, "--once").ends() == 0
+    receiver.holds(bytes(pod.written), pod.log, run=pod.namespace)
+    shown = place.call("status", pod.namespace, "--receiver", receiver.address, "--exit-status")
+    assert shown.ends() == 0, shown.talk()
 
 
 @pytest.mark.parametrize("option", [("--start-at", "end"), ("--ignore-older", "60")], ids=["start-at", "ignore-older"])

@@ -13,7 +13,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable
 from itertools import islice
 from typing import Any
 
@@ -27,13 +27,14 @@ from flarelog.errors import (
     NoConsent,
     NotFound,
     NothingToSend,
+    SourceFailed,
     StreamFenced,
     StreamRefused,
     TimedOut,
 )
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import UNREAD, News, StreamId
+from flarelog.model import CANNOT_BE_READ, UNREAD, News, StreamId
 from flarelog.names import log_of, shown
 from flarelog.sender.consents import Consents
 from flarelog.sender.healths import Healths, place_of
@@ -86,7 +87,7 @@ class Sidecar:
         self.healths = Healths(
             options.source.directory,
             place_of(options.run, options.site, options.source.directory, options.source.part),
-            lambda: self.finder.troubles,
+            self._troubles,
             lambda: not (self.finder.missing or self.finder.waiting),
             self._still_refused,
         )
@@ -98,6 +99,7 @@ class Sidecar:
         self._group: asyncio.TaskGroup | None = None
         self._failed = self._fenced = 0  # logs that ended in an error; those of them that a newer sidecar has
         self._refused: list[str] = []  # logs that the receiver refused
+        self._unread: dict[str, str] = {}  # by log: a sentence for each that this process cannot go on to read
         self._was_refused = False  # whether the receiver has ever refused a log
         self._unsettled: list[Log] = []  # logs that may still be refused
         self._beside: set[asyncio.Task[None]] = set()
@@ -239,7 +241,7 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
-        if self._was_refused or not self._logs:  # no log is left to report missing files
+        if self._was_refused or self._unread or not self._logs:  # no log is left to report missing files
             await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
@@ -357,6 +359,11 @@ class Sidecar:
     def place(self) -> str:
         return self.healths.place
 
+    def _troubles(self) -> Collection[str]:
+        """A sentence for each log that cannot be sent."""
+        found = self.finder.troubles
+        return (*found, *self._unread.values()) if self._unread else found
+
     def _still_refused(self) -> tuple[str, ...] | None:
         """The refused logs whose files still exist, at most one more than a report can name; None until each log was
         opened or refused.
@@ -389,6 +396,9 @@ class Sidecar:
             self._refused.append(stream.path)
             self.healths.refused()
             self.finder.refuse(stream.path)
+        if isinstance(error, SourceFailed):
+            path = os.path.join(self.options.source.directory, stream.path)
+            self._unread[stream.path] = f"{legible(path)}{CANNOT_BE_READ}{error}"
         if error is None:
             info_each(log, "are sealed", stream, "%s%s: %s", whose, stream, text, whose=whose)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:

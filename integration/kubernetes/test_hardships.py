@@ -243,7 +243,7 @@ def test_odd_names_and_directories_are_one_sentence_each_or_logs_as_all(cluster:
         record = agents.receiver.streams("default")[f"{site}/{log}"]
         assert [end["code"] for end in record["exits"]] == [4]
         assert record["attributes"][-1]["k8s.pod.name"] == f"static.pod-{NODE}"
-    agents.by_site[SITE].says("is not sent: it is a link")
+    agents.by_site[SITE].says("cannot be read: it is a link")
     static.unlink()
     shutil.rmtree(nowhere.parent)
     agents.stop(0, 1, 6)

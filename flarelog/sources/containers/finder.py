@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from flarelog.errors import FlarelogError
+from flarelog.errors import SourceFailed
 from flarelog.exit_marks import Exit
-from flarelog.model import CANNOT_BE_READ, Redaction, StreamInfo
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, Redaction, StreamInfo
 from flarelog.names import log_of
 from flarelog.sources.containers.layouts import Container, Place
 from flarelog.sources.containers.options import ContainerOptions
@@ -192,6 +192,8 @@ class Containers:
     def look(self, now: float) -> set[str]:
         """Look at all directories and files; returns the logs that may have something new."""
         touched = set[str]()
+        if self._troubles:
+            self._troubles.forget_gone(self._wanted.root, None)
         present = set(self._find())
         for directory in self._rows.keys() - present:
             touched |= self._vanish(self._rows[directory])
@@ -224,15 +226,20 @@ class Containers:
 
     def _find(self) -> Iterator[str]:
         """The directories of the containers that are there; those of new ones get rows, and all are watched."""
-        for container in filter(self._wanted.matches, self._walk(watched=True)):
+        containers = [*filter(self._wanted.matches, self._walk(watched=True))]
+        if len({container.log for container in containers}) < len(containers):
+            containers.sort(key=self._begun)  # the name stays with the container that had it first
+        for container in containers:
             directory, name = container.directory, container.log
             self._watch.add(os.path.join(self._wanted.root, directory))
             if directory not in self._rows and name not in self._refused:
                 other = self._row_of(name)
                 if other is not None:
-                    why = f"{other.container.directory} has the same name, {legible(name)}"
-                    self._troubles.tell(directory, f"{legible(directory)} is not sent: the log of {legible(why)}")
+                    full = os.path.join(self._wanted.root, directory)
+                    why = f"the log of {other.container.directory} has the same name, {name}"
+                    self._troubles.tell(full, f"{legible(full)}{CANNOT_BE_READ}{legible(why)}")
                     continue
+                self._troubles.over(os.path.join(self._wanted.root, directory))
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
                 self._rows[directory] = Row(container, tail, self._wanted.names.place)
@@ -240,6 +247,13 @@ class Containers:
                 self._rows[directory].settled = before is not None or self._draining
             if directory in self._rows:
                 yield directory
+
+    def _begun(self, container: Container) -> tuple[int, str]:
+        """When the directory of *container* was made, in ns since the epoch, 0 if that is not known; and its path."""
+        born = None
+        with contextlib.suppress(OSError):
+            born = sight(os.path.join(self._wanted.root, container.directory)).born
+        return born or 0, container.directory
 
     def _walk(self, *, watched: bool = False) -> Iterator[Container]:
         """The containers below the root; *watched*: the directories above them are watched from now on."""
@@ -256,8 +270,9 @@ class Containers:
                     if at == 0:
                         self._missing = True
                     elif not isinstance(error, FileNotFoundError | NotADirectoryError):
-                        self._troubles.tell(directory, f"{legible(full)} cannot be listed: {error.strerror}")
+                        self._troubles.tell(directory, f"{legible(full)}{CANNOT_BE_LISTED}{error.strerror}")
                     continue
+                self._troubles.over(directory)
                 if at == 0:
                     self._missing = False
                 for entry in entries:
@@ -285,16 +300,18 @@ class Containers:
             names = listed(full)
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                self._troubles.tell(directory, f"{legible(full)} cannot be listed: {error.strerror}")
+                self._troubles.tell(directory, f"{legible(full)}{CANNOT_BE_LISTED}{error.strerror}")
             return
+        self._troubles.over(directory)
         for one in names:
             place = self._wanted.names.place(one.name)
             if place is None:
                 continue
             if one.is_symlink():
                 where = f"{directory}/{one.name}"
-                why = "it is a link; for Docker's own files use --source docker"
-                self._troubles.tell(where, f"{legible(os.path.join(full, one.name))} is not sent: {why}")
+                hint = "" if self._wanted.layout == "docker" else "; for Docker's own files use --source docker"
+                why = f"it is a link{hint}"
+                self._troubles.tell(where, f"{legible(os.path.join(full, one.name))}{CANNOT_BE_READ}{why}")
                 continue
             with contextlib.suppress(OSError):
                 found = sight(f"{full}/{one.name}")
@@ -481,7 +498,7 @@ class Containers:
         try:
             row.settle(info, self._state, copies=self._wanted.copies is not None)
         except Damaged as why:
-            row.tail.failed = FlarelogError(f"a compressed file cannot be read again: {why}")
+            row.tail.failed = SourceFailed(f"a compressed file cannot be read again: {why}")
         except OSError as error:
             row.tail.failed = not_compared(error)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST, extend, suffix_digest
-from flarelog.errors import FlarelogError
+from flarelog.errors import SourceFailed
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
@@ -286,7 +286,7 @@ def is_left(info: StreamInfo) -> bool:
     return last.closed is None and inode(last.begin.identity) != (0, 0) and not last.begin.is_part
 
 
-def not_compared(error: OSError) -> FlarelogError:
+def not_compared(error: OSError) -> SourceFailed:
     """What ends a log for good whose bytes could not be read: the offset to continue at is unknown."""
     why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sender again"
-    return FlarelogError(why)
+    return SourceFailed(why)

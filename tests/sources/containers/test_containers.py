@@ -575,6 +575,24 @@ def test_a_link_is_not_followed_and_said(tmp_path: Path) -> None:
     assert receiver.data(pod) == b""
 
 
+def test_a_link_or_a_directory_that_is_gone_is_no_trouble_any_more(tmp_path: Path) -> None:
+    pod, other = Pod(tmp_path), Pod(tmp_path, uid=f"{UID[:8]}-ffff-4c8e-9a6f-1e2d3c4b5a69")
+    link = pod.directory / "1.log"
+    link.symlink_to("nowhere")
+    pod.write(b"one\n")
+    other.write(b"two\n")
+    with finding(tmp_path) as finder:
+        assert sorted(finder.troubles) == [
+            f"{link} cannot be read: it is a link; for Docker's own files use --source docker",
+            f"{other.directory} cannot be read: the log of {pod.directory.relative_to(tmp_path)} has the same name,"
+            f" {pod.log}",
+        ]
+        link.unlink()
+        shutil.rmtree(other.directory)
+        finder.look(1.0)
+        assert not finder.troubles
+
+
 def test_an_agent_that_looks_again_and_again_reports_a_link_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -583,7 +601,7 @@ def test_an_agent_that_looks_again_and_again_reports_a_link_once(
     runs = ContainerRuns(ContainerOptions(str(tmp_path), "cri", run_from="path:{run}/**"))
     for _ in range(3):
         assert runs.look() == ({"ns": (ANY, ANY)}, [])
-    assert caplog.text.count("is not sent: it is a link") == 1
+    assert caplog.text.count("cannot be read: it is a link") == 1
 
 
 @pytest.mark.parametrize(
