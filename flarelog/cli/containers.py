@@ -33,6 +33,7 @@ from flarelog.sources.kubelet.mirror import Mirror
 KINDS = (*LAYOUTS, "kubelet", "api")
 ROOTS = {"cri": "/var/log/pods", "docker": "/var/lib/docker/containers"}
 AWAY = 10.0  # seconds between two attempts to watch pods, at most: logs depend on that
+ANSWERS_WITHIN = 30.0  # seconds that --once waits for the API where that tells the runs of logs
 _OF_FILES = ("start_at", "ignore_older")
 
 
@@ -100,28 +101,44 @@ def senders(
     def make() -> list[Sender[int]]:
         made = [*agents(logs)]
         sent: list[Sender[int]] = [Mirrored(mirror, made, once=once)] if mirror is not None else made
-        return [Informed(sent, [one for one in (pods, gangs) if one is not None])]
+        facts = [one for one in (pods, gangs) if one is not None]
+        return [Informed(sent, facts, pods if once and logs.asks_labels else None)]
 
     return make
 
 
 class Informed:
-    """*senders*, as one, and the *facts* that they pass on, kept up to date until these have ended."""
+    """*senders*, as one, and the *facts* that they pass on, kept up to date until these have ended. *needed*: pods that
+    must be known before the senders look, once, for runs.
+    """
 
-    def __init__(self, senders: Sequence[Sender[int]], facts: Sequence[Sender[int]]) -> None:
-        self._senders, self._facts = senders, facts
+    def __init__(
+        self, senders: Sequence[Sender[int]], facts: Sequence[Sender[int]], needed: Pods | None = None
+    ) -> None:
+        self._senders, self._facts, self._needed = senders, facts, needed
+        self._draining = asyncio.Event()
 
     async def run(self) -> int:
         """Send until drained, and return the exit code."""
         kept = [asyncio.create_task(one.run()) for one in self._facts]
         try:
+            if self._needed is not None:
+                await self._learn(self._needed)
             return worst(await asyncio.gather(*(sender.run() for sender in self._senders)))
         finally:
             for one in self._facts:
                 one.drain()
             await asyncio.gather(*kept, return_exceptions=True)
 
+    async def _learn(self, pods: Pods) -> None:
+        """Wait until *pods* are known, for a while."""
+        waits = [asyncio.create_task(pods.wait()), asyncio.create_task(self._draining.wait())]
+        await asyncio.wait(waits, timeout=ANSWERS_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
     def drain(self) -> None:
+        self._draining.set()
         for sender in self._senders:
             sender.drain()
 

@@ -43,10 +43,9 @@ class Pods:
     ) -> None:
         self._api, self._node, self._longest, self._without = Api(where, transport), node, longest, without
         self._path = f"/api/v1/namespaces/{quote(where.namespace)}/pods" if where.namespace else "/api/v1/pods"
-        self.listed = False  # all pods are known
         self._by_uid: dict[str, Pod] = {}
         self._gone: dict[str, float] = {}  # by UID: when the pod was deleted
-        self._draining = asyncio.Event()
+        self._draining, self._listed = asyncio.Event(), asyncio.Event()
         self.version = 0  # changes with each fact
 
     def of(self, uid: str) -> Pod | None:
@@ -56,6 +55,15 @@ class Pods:
     def present(self) -> list[Pod]:
         """The pods that are there."""
         return [pod for uid, pod in self._by_uid.items() if uid not in self._gone]
+
+    @property
+    def listed(self) -> bool:
+        """Whether all pods are known."""
+        return self._listed.is_set()
+
+    async def wait(self) -> None:
+        """Wait until all pods are known."""
+        await self._listed.wait()
 
     def drain(self) -> None:
         self._draining.set()
@@ -89,8 +97,8 @@ class Pods:
                         log.info("the Kubernetes API answers again")
                         failures = 0
                     if change is COMPLETE:
+                        self._listed.set()
                         self._gone |= dict.fromkeys(listed - self._gone.keys(), time.monotonic())
-                        self.listed = True
                         self.version += 1
                         continue
                     self._note(change.kind, pod_of(change.object), listed)

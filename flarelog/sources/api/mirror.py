@@ -41,7 +41,10 @@ class Pods(Protocol):
     """What a watch of the API says of pods, so far."""
 
     version: int  # changes with each fact
-    listed: bool  # all pods are known
+
+    @property
+    def listed(self) -> bool:
+        """Whether all pods are known."""
 
     def present(self) -> list[Pod]: ...
 

@@ -26,6 +26,10 @@ class Pods(Protocol):
 
     version: int  # changes with each fact
 
+    @property
+    def listed(self) -> bool:
+        """Whether all pods are known."""
+
     def of(self, uid: str) -> Pod | None:
         """The pod with *uid*, another object after each change; None: it is not known."""
 
@@ -57,9 +61,9 @@ class ContainerOptions:
         if self.layout not in LAYOUTS:
             raise InvalidOption(f"layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}")
         check_zone(self.zone)
-        if self.run_from and not self._asks_labels:
+        if self.run_from and not self.asks_labels:
             RunPattern(self.run_from)
-        if self._asks_labels and self.pods is None:
+        if self.asks_labels and self.pods is None:
             raise InvalidOption(f"--run-from {self.run_from} needs the Kubernetes API: give --api, or run in a pod")
 
     @property
@@ -75,12 +79,13 @@ class ContainerOptions:
         return LAYOUTS[self.layout]
 
     @property
-    def _asks_labels(self) -> bool:
+    def asks_labels(self) -> bool:
+        """Whether the API tells the run of a log."""
         return self.run_from in ("job", "jobset") or self.run_from.startswith("label:")
 
     def run_of(self, container: Container) -> str:
         """The run of the log of *container*; empty if it has none, or none is known yet. Raises InvalidName."""
-        if not self._asks_labels:
+        if not self.asks_labels:
             return _pattern(self.run_from).run_of(container.log)
         pod = self.pods.of(container.uid) if self.pods is not None else None
         run = pod.run(self.run_from) if pod is not None else ""

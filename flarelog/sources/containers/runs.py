@@ -54,6 +54,9 @@ class ContainerRuns:
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is none. May block."""
         name = next((container.log for container, names in self._finder.present() if names), "")
+        wanted = self._wanted
+        if name and wanted.asks_labels and wanted.pods is not None and not wanted.pods.listed:
+            return f"the Kubernetes API, which --run-from '{wanted.run_from}' asks, has not answered"
         if name:
-            return f"--run-from '{self._wanted.run_from}' gives no run for any log, such as {name}"
+            return f"--run-from '{wanted.run_from}' gives no run for any log, such as {name}"
         return self._finder.unmatched(empty=True)

@@ -23,6 +23,7 @@ class Api:
     def __init__(self) -> None:
         self._facts: Facts | None = None
         self.version = 0
+        self.listed = True
 
     def of(self, uid: str) -> Facts | None:
         return self._facts if uid == UID else None

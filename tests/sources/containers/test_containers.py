@@ -12,6 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from flarelog.kubernetes.pods import Pod as Facts
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
 from flarelog.sources.base import Finder
 from flarelog.sources.containers.finder import Containers
@@ -622,6 +623,22 @@ def test_why_no_run_has_a_log_is_said(tmp_path: Path, options: dict[str, Any], s
     Pod(tmp_path).write(b"one\n")
     wanted = ContainerOptions(str(tmp_path), "cri", **{"run_from": "path:{run}/**"} | options)
     assert ContainerRuns(wanted).unmatched() == sentence.replace("ROOT", str(tmp_path))
+
+
+class Silent:
+    """An API that does not answer."""
+
+    listed, version = False, 0
+
+    def of(self, uid: str) -> Facts | None:
+        return None
+
+
+def test_an_api_that_tells_no_run_because_it_does_not_answer_is_said(tmp_path: Path) -> None:
+    Pod(tmp_path).write(b"one\n")
+    wanted = ContainerOptions(str(tmp_path), "cri", run_from="label:team", pods=Silent())
+    sentence = "the Kubernetes API, which --run-from 'label:team' asks, has not answered"
+    assert ContainerRuns(wanted).unmatched() == sentence
 
 
 def test_a_damaged_compressed_file_is_said_and_holds_up_nothing(tmp_path: Path) -> None:
