@@ -273,6 +273,8 @@ def test_pods_are_chosen_over_all_runs_and_told_apart_and_new_ones_come_by_thems
     ("words", "code", "sentence"),
     [
         (("pod/wep",), 3, "has no pod wep (it has db, web): did you mean web?"),
+        (("red", "--pod", "wep"), 3, "has no pod wep (it has db, web): did you mean web?"),
+        (("red", "--namespace", "rad"), 3, "has no namespace rad (it has red): did you mean red?"),
         (
             ("red", "-l", "app=x"),
             3,
@@ -283,7 +285,7 @@ def test_pods_are_chosen_over_all_runs_and_told_apart_and_new_ones_come_by_thems
         (("pod/web", "--first-error"), 2, "such logs are in 2 runs, blue, red: name one"),
         (("jop/web",), 2, "did you mean job/web?"),
     ],
-    ids=["pod", "label", "not-equal", "latest", "first-error", "kind"],
+    ids=["pod", "pods", "namespace", "label", "not-equal", "latest", "first-error", "kind"],
 )
 def test_what_cannot_be_found_is_one_sentence(place: Place, words: tuple[str, ...], code: int, sentence: str) -> None:
     receiver = place.serve()
