@@ -20,11 +20,15 @@ USUAL = (
 class KubernetesOptions:
     """Where the API is. Within a pod nothing has to be given. Raises InvalidOption."""
 
-    api: str = option("", "Address of the Kubernetes API.  [default: that of the pod's own cluster]", metavar="URL")
+    api: str = option(
+        "", "Address of the Kubernetes API, https only.  [default: that of the pod's own cluster]", metavar="URL"
+    )
     api_token: str = option("", "File with the token for the API.  [default: the service account's]", path="file")
     api_ca: str = option("", "File with the CA of the API.  [default: the service account's]", path="file")
     kubelet: str = option(
-        "", "Address of the node's kubelet.  [default: NODE_IP, port 10250; else the API's proxy]", metavar="URL"
+        "",
+        "Address of the node's kubelet, https only.  [default: NODE_IP, port 10250; else the API's proxy]",
+        metavar="URL",
     )
     kubelet_ca: str = option("", "File with the CA of the kubelet's certificate.  [default: --api-ca]", path="file")
     node: str = option("", "Name of this node in the API.  [default: NODE_NAME, else --site]")
