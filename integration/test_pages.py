@@ -67,6 +67,7 @@ NOT_RUN = {
     "docs/nvflare.md: export FLARELOG_RECEIVER=SERVER": "needs a running NVFlare; integration/nvflare covers it",
     "docs/nvflare.md: from flarelog.integrations.nvflare": "needs an NVFlare job; integration/nvflare/test_jobs.py",
     "docs/performance.md: make bench": "takes half an hour",
+    "docs/reading.md: flarelog follow job/train": "needs an agent's pods; integration/test_containers.py chooses such",
     "docs/run.md: flarelog run --receiver HOST:PORT": "needs torchrun, Slurm and MPI; test_torchrun covers the first",
     "integration/nvflare/README.md: FLARELOG_NVFLARE_MAIN": "fetches NVFlare's main branch",
 }

@@ -42,7 +42,7 @@ class ServerOptions(Limits):
     tokens: Tokens | None = None  # the tokens that reader_listen accepts
     health_listen: str = option(
         "",
-        "HOST:PORT of a port for probes: gRPC's health service alone, without TLS, also where the other ports have it.",
+        "HOST:PORT of a port for probes: gRPC's health service alone, and always without TLS.",
     )
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
     compression: Compression = option(
