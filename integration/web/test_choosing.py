@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from integration.harness.places import PATIENCE, Place, append, new_place
 from integration.web.browsing import Web, comes_true, filled, held, tab_of
@@ -81,6 +81,8 @@ TOP = """(index) => {
 }"""
 
 
+SETTLED = """[...document.querySelectorAll("log-page")].every(({stay}) => stay.settled && !stay.loading)"""
+
 LEVEL = """() => [...document.querySelectorAll("log-list .row.marked")].map((row) => row.getBoundingClientRect().top)"""
 
 
@@ -141,6 +143,41 @@ def test_two_ranks_are_chosen_on_the_page_of_a_run_and_stand_side_by_side_at_one
         while {top(page, 0) // 2, top(page, 1) // 2} != {before // 2}:
             assert time.monotonic() < deadline, (before, top(page, 0), top(page, 1))
             page.wait_for_timeout(20)
+        tab.is_clean()
+
+
+def test_logs_side_by_side_stand_at_one_time_though_the_lines_of_one_came_late(
+    browser: Browser, timed_logs: Web
+) -> None:
+    late: list[Route] | None = None
+
+    def asked(route: Route) -> None:
+        post = route.request.post_data_json
+        if late is not None and post and post["stream"]["log"] == "rank-0.log":
+            late.append(route)
+        else:
+            route.continue_()
+
+    with tab_of(browser, timed_logs) as tab:
+        page = tab.page
+        page.route("**/api/window", asked)
+        tab.open(
+            f"/run/run-1?side=berlin/rank-0.log&side=berlin/rank-1.log&time={int(BEGIN.timestamp() + 1200) * 1000}"
+        )
+        lists = page.locator("log-list")
+        expect(lists.nth(1).locator(".row", has_text=re.compile(r"r1 60\d$")).first).to_be_in_viewport()
+        comes_true(page, SETTLED)
+        late = []
+        lists.nth(1).hover()
+        for step in (*[500] * 8, 600):  # to where less than a screen of the other log has come
+            page.mouse.wheel(0, step)
+            page.wait_for_timeout(100)
+        released, late = late, None
+        for route in released:
+            route.continue_()
+        comes_true(
+            page, f"({TOP})(1) > {1000 * (BEGIN.timestamp() + 1650)} && Math.abs(({TOP})(0) - ({TOP})(1)) <= 1000"
+        )
         tab.is_clean()
 
 

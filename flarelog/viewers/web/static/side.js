@@ -158,7 +158,7 @@ async function bring(page, time, share) {
     page.brought = undefined;
     say(page.told, ""); // it may be about another time
     if (list.current === page.matched || high) list.current = list.marked = page.anchor = null;
-    const place = wanted === null ? null : held(page, wanted);
+    const place = wanted === null ? null : held(page, wanted, high);
     if (wanted === null) list.follow || page.end();
     else if (place === null) await page.go({ time: wanted }, high);
     else {
@@ -175,15 +175,18 @@ async function bring(page, time, share) {
   page.bringing = false;
 }
 
-/** The index in the list's view of the first line at *time* or later; null if the list does not hold that place. */
-function held({ list, source, stay }, time) {
+/** The index in the list's view of the first line at *time* or later; null if the list lacks lines to show it at *share* of the screen. */
+function held({ list, source, stay }, time, share) {
   const view = list.lines.view();
   const own = time + source.ahead;
   const at = view.findIndex(({ row }) => row[5] >= own);
   const earlier = view.findIndex(({ row }) => row[5] < own);
+  const [begins, ends] = [source.begins(list.lines), source.ends(list.lines)];
   if (!stay.settled) return null;
-  if (at < 0) return earlier >= 0 && source.ends(list.lines) ? view.length : null;
-  return source.begins(list.lines) || (earlier >= 0 && earlier < at) ? at : null;
+  if (at < 0) return earlier >= 0 && ends ? view.length : null;
+  const y = list.top(at) - (list.clientHeight - list.height) * share;
+  const fits = (begins || y >= 0) && (ends || y + list.clientHeight <= list.whole);
+  return fits && (begins || (earlier >= 0 && earlier < at)) ? at : null;
 }
 
 /** One stream for the live ends of several lists, which join it and leave it. */
