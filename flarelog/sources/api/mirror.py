@@ -141,7 +141,11 @@ class Mirror(Copies):
             sending = sending or [asyncio.ensure_future(sender.run()) for sender in senders]
             for sender in senders if not once else ():
                 sender.drain()
-            return await asyncio.gather(*sending)
+            codes = await asyncio.gather(*sending)
+            if not self._pods.listed:
+                log.error("the Kubernetes API did not list the pods, so that logs may be missing")
+                codes = [code or 1 for code in codes]
+            return codes
         finally:
             for task in (finding, *sending, *self._tasks.values()):
                 task.cancel()
@@ -169,6 +173,12 @@ class Mirror(Copies):
                 await asyncio.gather(*(self._guarded(reader.last) for reader in self._readers.values()))
         except TimeoutError:
             log.warning("the Kubernetes API did not answer within %g s; its latest lines are not sent", LAST_WITHIN)
+        self._begin_unread()
+
+    def _begin_unread(self) -> None:
+        for reader in self._readers.values():
+            with contextlib.suppress(OSError):  # the readers have reported it
+                reader.begin_unread()
 
     async def _guarded(self, look: Callable[[], object]) -> None:
         try:
@@ -193,6 +203,7 @@ class Mirror(Copies):
             await asyncio.sleep(LOOK)
         self._look(keep=False)
         await asyncio.gather(*(self._whole(reader) for reader in self._readers.values()))
+        self._begin_unread()
 
     async def _whole(self, reader: Reader) -> None:
         try:

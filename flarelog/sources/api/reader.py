@@ -131,8 +131,14 @@ class Reader:
         self._empty = 0 if new else self._empty + 1
         return 0.0 if new else min(self._pace.longest, self._pace.again * 2.0 ** min(self._empty - 1, 10))
 
+    def begin_unread(self) -> None:
+        """Give the present attempt a file, so that its log is not left out where nothing of it could be read."""
+        if self.kept.attempt is None and self.present is not None and self.present.number > self.kept.ended:
+            self.kept.begin(self.present.number)
+
     def leave(self) -> None:
         """The pod is gone, with whatever was not read."""
+        self.begin_unread()
         self.kept.end(UNVERIFIED if self._agreed else UNSEEN)
 
     async def last(self) -> None:
@@ -241,10 +247,12 @@ class Reader:
         self._agreed += 1
         if self._agreed < 2 and number == now.number and found is not Found.NOTHING:
             return self._pace.again
-        if self.kept.attempt is None:
-            if number < now.number:
-                self.kept.miss(f"the log of attempt {number} could not be read any more")
+        if self.kept.attempt is None and number < now.number:
+            self.kept.miss(f"the log of attempt {number} could not be read any more")
             self.kept.pass_over(number)
+        elif self.kept.attempt is None:
+            self.kept.begin(number)
+            self.kept.end(UNSEEN)
         elif found is Found.WHOLE and self.kept.early and self.kept.whole:
             self.kept.end("")
         else:

@@ -13,6 +13,7 @@ from flarelog.kubernetes.pods import Pod
 from flarelog.sources.api import kept as keeping
 from flarelog.sources.api.kept import Kept
 from flarelog.sources.api.mirror import Mirror
+from flarelog.sources.api.reader import Pace
 from tests.sources.api.kubelet import Kubelet
 
 HERE, THERE = "receiver-1", "receiver-2"
@@ -129,3 +130,41 @@ def test_a_process_that_is_killed_between_two_names_leaves_no_doubt(tmp_path: Pa
         (tmp_path / "main" / "0.log").unlink()
         again = Kept(tmp_path / "main", tmp_path)
         assert (again.attempt, again.gap("0.log"), again.tail()) == (0, "lost", b"line\n")
+
+
+class Sent:
+    """A sender of all that there is."""
+
+    async def run(self) -> int:
+        return 0
+
+    def drain(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("fault", "files"),
+    [
+        pytest.param("away", ["0.log"], id="no-answer"),
+        pytest.param("gone", ["0.log.00000000-000001"], id="pod-gone"),
+        pytest.param("removed", ["0.log.00000000-000001"], id="log-gone"),
+    ],
+)
+def test_a_log_that_could_not_be_read_at_all_is_not_left_out(tmp_path: Path, fault: str, files: list[str]) -> None:
+    site = Site(tmp_path)
+    if fault == "removed":
+        site.kubelet.end()
+        site.kubelet.now.removed = True
+    else:
+        setattr(site.kubelet, fault, True)
+    site.mirror._readers[DIRECTORY]._pace = Pace(again=0.0)
+    assert asyncio.run(site.mirror.run([Sent()], once=True)) == [0]
+    assert site.files == files
+    assert site.mirror.ending(f"{DIRECTORY}/{files[0]}") == ("" if fault == "away" else "unseen")
+
+
+def test_an_agent_that_never_saw_the_list_of_pods_does_not_end_well(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pods.listed = False
+    site.mirror.drain()
+    assert asyncio.run(site.mirror.run([Sent()], once=True)) == [1]
