@@ -70,9 +70,9 @@ class Kept:
         return [path for path in self._files() if self._number(path.name) >= self._first]
 
     def tail(self) -> bytes:
-        """The last bytes of the present attempt, from the beginning of a line on."""
+        """The last bytes of the present attempt, from the beginning of a line on, without those that came late."""
         data, whole = b"", True
-        for path in reversed(self._of_attempt()):
+        for path in reversed([path for path in self._of_attempt() if self.note(path.name) != _LATE]):
             size = path.stat().st_size
             with open(path, "rb") as file:
                 file.seek(max(0, size - TAIL))
@@ -176,9 +176,11 @@ class Kept:
         if self.directory.is_dir():
             self._save()
 
-    def late(self) -> None:
-        """The next bytes come after later ones."""
+    def append_late(self, data: bytes) -> None:
+        """Append *data*, which comes after later bytes. Raises OSError."""
         self.cut(note=_LATE)
+        self.append(data)
+        self.cut()
 
     def end(self, reason: str) -> None:
         """The present attempt has ended; *reason* as in ``Ended``, empty: all of it is here."""

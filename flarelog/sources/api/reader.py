@@ -309,8 +309,7 @@ class Reader:
             kept.append(b"".join(missing))
             return Found.LOSS if missing else Found.REST
         if late:
-            kept.late()
-            kept.append(b"".join(late))
+            kept.append_late(b"".join(late))
         return Found.REST
 
 

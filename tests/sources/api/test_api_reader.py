@@ -182,6 +182,27 @@ def test_a_follow_that_jumps_over_the_end_of_a_rotated_file_is_not_verified(tmp_
     assert site.endings() == {0: "unverified"}
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_lines_that_a_follow_left_out_come_late_and_no_other_comes_twice(tmp_path: Path, ended: bool) -> None:
+    site = Site(tmp_path)
+    for _ in range(50):
+        site.kubelet.write()
+    written = site.kubelet.now.written
+    site.kept.begin(0)
+    site.kept.append(b"".join(written[:10] + written[15:40]))  # as of a file that was rotated meanwhile
+    site.kubelet.now.ended = ended
+    now = asyncio.run(site.kubelet.attempt(OF))
+    assert now is not None
+    asyncio.run(site.reader._compare(now, 0))
+    for _ in range(5):
+        site.kubelet.write()
+        site.step()
+    site.kubelet.end()
+    site.settle()
+    assert sorted(site.stored.splitlines(keepends=True)) == written
+    assert (site.endings()[0], site.gaps) == ("unverified", [])
+
+
 def test_each_attempt_of_a_crash_loop_has_its_end(tmp_path: Path) -> None:
     site = Site(tmp_path)
     for number in range(4):
