@@ -284,6 +284,8 @@ class Follow:
                 each.reading = group.create_task(self._read(each, follow=False))
             elif each.reading is None or (each.done and (behind or not (each.info.sealed or many or over))):
                 each.ended, each.last = False, over
+                if not over and each.reading is not None and each.received >= each.first:
+                    each.over = False  # it was continued
                 each.reading = group.create_task(self._read(each, follow=not (many or over)))
             elif many and behind:
                 self._grew.add(each.info.stream)

@@ -206,11 +206,12 @@ def test_the_end_tells_of_gaps_that_are_not_shown(tail: int | None) -> None:
 
 
 @together("size", [1, 3, 100])
+@together("over", [False, True])  # true: the log had ended, and was continued before it was read
 @together(("tail", "last"), [(0, []), (2, ["8", "9"]), (50, [str(n) for n in range(10)])])
-def test_the_last_lines_of_what_is_there_and_all_behind_them(size: int, tail: int, last: list[str]) -> None:
+def test_the_last_lines_of_what_is_there_and_all_behind_them(size: int, over: bool, tail: int, last: list[str]) -> None:
     before = b"".join(b"%d\n" % n for n in range(10))
     data = before + b"live\nmore\n"
-    assert whole(Flow(STREAM, PLAIN, tail=tail, until=len(before)), data, size) == [*last, "live", "more"]
+    assert whole(Flow(STREAM, PLAIN, tail=tail, until=len(before), over=over), data, size) == [*last, "live", "more"]
 
 
 @together("size", [1, 3, 100])
