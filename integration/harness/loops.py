@@ -51,3 +51,4 @@ async def _end_others() -> None:
             for task in others:
                 task.cancel()
     await asyncio.sleep(0)  # aborted transports close in the next turn
+    await asyncio.sleep(0)  # connections that these aborted are closed in the next round

@@ -116,7 +116,7 @@ class Tab:
 
     def is_clean(self) -> None:
         assert self.violations() == []
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
 
     def close(self) -> None:
         self.context.close()
