@@ -30,11 +30,11 @@ class Attempt:
 def attempt_of(status: Mapping[str, Any]) -> Attempt | None:
     """The attempt in a container's *status*; None before the first one."""
     number = status.get("restartCount")
-    now, before = _map(status.get("state")), _map(status.get("lastState"))
+    now, before = mapping(status.get("state")), mapping(status.get("lastState"))
     if not isinstance(number, int) or number < 0:
         return None
     running, ended, last = (
-        _map(each) for each in (now.get("running"), now.get("terminated"), before.get("terminated"))
+        mapping(each) for each in (now.get("running"), now.get("terminated"), before.get("terminated"))
     )
     if running:
         identity = str(status.get("containerID") or "")
@@ -50,5 +50,6 @@ def _started(state: Mapping[str, Any]) -> str:
     return str(state.get("startedAt") or "")
 
 
-def _map(found: object) -> Mapping[str, Any]:
+def mapping(found: object) -> Mapping[str, Any]:
+    """*found*, a part of an object of the API, which is empty if it is not what it should be."""
     return found if isinstance(found, dict) else {}

@@ -146,7 +146,7 @@ class Api:
     async def _page(self, path: str, fields: str, token: str) -> Mapping[str, Any]:
         params = {"limit": str(PAGE), "fieldSelector": fields, "continue": token}
         async with self._answer(path, params) as answer:
-            return _parsed(await _body(answer, "an answer of the Kubernetes API"))
+            return parsed(await _body(answer, "an answer of the Kubernetes API"))
 
     async def _changes(self, path: str, fields: str, version: str) -> AsyncIterator[tuple[Change | None, str]]:
         """The changes after *version*, with the version after each; ends when the list must be read again."""
@@ -162,7 +162,7 @@ class Api:
             try:
                 async with self._answer(path, params) as answer:
                     async for line in _lines(answer.aiter_raw()):
-                        event = _parsed(line)
+                        event = parsed(line)
                         kind, found = str(event.get("type")), event.get("object") or {}
                         if kind == "ERROR":
                             if found.get("code") == GONE:
@@ -268,7 +268,8 @@ def _ended(found: Mapping[str, Any]) -> Answered:
     return Answered(f"the Kubernetes API ended a watch: {found.get('message')}", found.get("code") or 0)
 
 
-def _parsed(data: bytes) -> Mapping[str, Any]:
+def parsed(data: bytes | str) -> Mapping[str, Any]:
+    """The object *data*. Raises Answered."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:

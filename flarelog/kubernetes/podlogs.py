@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, Protocol
 from urllib.parse import quote
 
 from flarelog.errors import FlarelogError
 from flarelog.kubernetes.attempts import Attempt
-from flarelog.kubernetes.client import Answered, Api
+from flarelog.kubernetes.client import Answered, Api, parsed
 from flarelog.kubernetes.pods import pod_of
+from flarelog.values import frozen
 
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 
@@ -24,17 +23,17 @@ class Unreadable(FlarelogError):
     """The API has no log to give: the runtime has removed it, or has not begun it."""
 
 
-class Log(Protocol):
-    """Whose log it is."""
+@frozen
+class Log:
+    """A container's log."""
 
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def pod(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def container(self) -> str: ...
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.pod}/{self.container}"
 
 
 class PodLogs:
@@ -51,7 +50,7 @@ class PodLogs:
             if error.status != _NOT_FOUND:
                 raise
             text = None
-        pod = pod_of(_parsed(text)) if text is not None else None
+        pod = pod_of(parsed(text)) if text is not None else None
         if pod is None or pod.uid != of.uid:
             raise Gone(f"the pod {of.namespace}/{of.pod} is gone")
         return pod.states.get(of.container)
@@ -85,11 +84,3 @@ class PodLogs:
 
 def _path(of: Log) -> str:
     return f"/api/v1/namespaces/{quote(of.namespace)}/pods/{quote(of.pod)}"
-
-
-def _parsed(text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Answered("an answer of the Kubernetes API is no JSON", 200) from error
-    return found if isinstance(found, dict) else {}

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.exit_marks import LIKELY, OTHERS, Exit
 from flarelog.globs import any_of
-from flarelog.kubernetes.attempts import Attempt, attempt_of
+from flarelog.kubernetes.attempts import Attempt, attempt_of, mapping
 from flarelog.kubernetes.ranks import JOBSET_LABEL, ranks
 from flarelog.text import legible
 from flarelog.values import frozen
@@ -130,20 +130,20 @@ def escaped(value: str) -> str:
 
 def pod_of(found: Mapping[str, Any]) -> Pod | None:
     """The facts in the object *found*; None if it is no pod."""
-    metadata, spec, status = (_map(found.get(key)) for key in ("metadata", "spec", "status"))
+    metadata, spec, status = (mapping(found.get(key)) for key in ("metadata", "spec", "status"))
     uid = str(metadata.get("uid") or "")
     if not uid:
         return None
     labels, annotations = (_texts(metadata.get(key)) for key in ("labels", "annotations"))
-    containers = {str(one.get("name")): one for one in map(_map, _list(spec.get("containers")))}
+    containers = {str(one.get("name")): one for one in map(mapping, _list(spec.get("containers")))}
     statuses = [
-        _map(one)
+        mapping(one)
         for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
         for one in _list(status.get(key))
     ]
     attempts = {str(one.get("name")): count for one in statuses if isinstance(count := one.get("restartCount"), int)}
     ended = dict(end for one in statuses for end in _ends(one, _cause(metadata, status)))
-    running = ((str(one.get("name")), one) for one in statuses if _map(one.get("state")).get("running") is not None)
+    running = ((str(one.get("name")), one) for one in statuses if mapping(one.get("state")).get("running") is not None)
     ids = {(name, attempts.get(name, 0)): str(one.get("containerID") or "") for name, one in running}
     return Pod(
         # A static pod's directory has the hash of its manifest, and not the UID of the API's mirror of it.
@@ -178,7 +178,7 @@ def _disruption(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """The condition that names who ends the pod. Its reasons:
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """
-    found = map(_map, _list(status.get("conditions")))
+    found = map(mapping, _list(status.get("conditions")))
     return next((one for one in found if (one.get("type"), one.get("status")) == ("DisruptionTarget", "True")), {})
 
 
@@ -196,7 +196,7 @@ def _cause(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> _Cause:
 
 def _owner(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str]:
     """Kind and name of what made the pod: of a Deployment's, the Deployment and not its ReplicaSet."""
-    for one in map(_map, _list(metadata.get("ownerReferences"))):
+    for one in map(mapping, _list(metadata.get("ownerReferences"))):
         kind, name = str(one.get("kind") or ""), str(one.get("name") or "")
         if one.get("controller") and kind.isalnum() and name:
             made = labels.get("pod-template-hash", "")
@@ -213,9 +213,9 @@ def _ends(status: Mapping[str, Any], cause: _Cause) -> Iterator[tuple[tuple[str,
     name, attempt = str(status.get("name")), status.get("restartCount")
     if not isinstance(attempt, int):
         return
-    now, before = _map(status.get("state")), _map(_map(status.get("lastState")).get("terminated"))
+    now, before = mapping(status.get("state")), mapping(mapping(status.get("lastState")).get("terminated"))
     # A container that waits to be restarted has not begun its next attempt.
-    for number, said in ((attempt, _map(now.get("terminated"))), (attempt - ("waiting" not in now), before)):
+    for number, said in ((attempt, mapping(now.get("terminated"))), (attempt - ("waiting" not in now), before)):
         identity, code = said.get("containerID"), said.get("exitCode")
         if identity and isinstance(code, int) and 0 <= code < 256 and number >= 0:
             times = _moment(said.get("startedAt")), _moment(said.get("finishedAt"))
@@ -231,13 +231,9 @@ def _moment(text: object) -> int:
         return 0
 
 
-def _map(found: object) -> Mapping[str, Any]:
-    return found if isinstance(found, dict) else {}
-
-
 def _list(found: object) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
 def _texts(found: object) -> dict[str, str]:
-    return {str(key): str(value) for key, value in _map(found).items()}
+    return {str(key): str(value) for key, value in mapping(found).items()}

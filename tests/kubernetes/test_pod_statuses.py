@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,7 +14,7 @@ from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
 from flarelog.kubernetes import connection
 from flarelog.kubernetes.attempts import Attempt, attempt_of
 from flarelog.kubernetes.client import Answered, Api
-from flarelog.kubernetes.podlogs import Gone, PodLogs, Unreadable
+from flarelog.kubernetes.podlogs import Gone, Log, PodLogs, Unreadable
 from tests.kubernetes.test_client import RECORDED, Pieces, body, where
 
 __all__ = ["where"]
@@ -23,14 +23,7 @@ PODS = Path(__file__).parent.parent / "data" / "kubernetes" / "pods"
 AT, BEFORE = "2026-11-28T10:00:00Z", "2026-11-28T09:00:00Z"
 
 
-class Main(NamedTuple):
-    namespace: str = "default"
-    pod: str = "talker.0"
-    uid: str = "uid-1"
-    container: str = "main"
-
-
-OF = Main()
+OF = Log("default", "talker.0", "uid-1", "main")
 
 
 def status(count: int, *, before: str = "", **state: Any) -> dict[str, Any]:
@@ -148,3 +141,9 @@ def test_another_pod_of_that_name_is_not_the_one(where: Any) -> None:
     for _ in range(2):
         with pytest.raises(Gone):
             asyncio.run(logs.attempt(OF))
+
+
+def test_an_answer_that_is_no_object_does_not_say_that_the_pod_is_gone(where: Any) -> None:
+    answer = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=Pieces(b"[]", 9)))
+    with pytest.raises(Answered, match="no object"):
+        asyncio.run(PodLogs(Api(where, answer)).attempt(OF))

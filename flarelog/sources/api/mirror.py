@@ -18,11 +18,11 @@ from flarelog import locks
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.kubernetes.attempts import Attempt
-from flarelog.kubernetes.podlogs import Gone
+from flarelog.kubernetes.podlogs import Gone, Log
 from flarelog.kubernetes.pods import Pod
 from flarelog.model import API
 from flarelog.sources.api.kept import Kept
-from flarelog.sources.api.reader import IDLE, UNSEEN, Log, Reader, Server
+from flarelog.sources.api.reader import IDLE, UNSEEN, Reader, Server
 from flarelog.sources.containers.copies import Copies
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from typing import BinaryIO, Protocol
 from flarelog.completeness import UNVERIFIED
 from flarelog.errors import FlarelogError
 from flarelog.kubernetes.attempts import Attempt
-from flarelog.kubernetes.podlogs import Unreadable
+from flarelog.kubernetes.podlogs import Log, Unreadable
 from flarelog.sources.api.join import Anchor, Expected, Join, Missed, OwnLines, moment
 from flarelog.sources.api.kept import Kept
 from flarelog.values import frozen
@@ -44,19 +44,6 @@ _READ = 1 << 20
 
 class Full(FlarelogError):
     """There is no room for more bytes until some are stored."""
-
-
-@frozen
-class Log:
-    """A container's log."""
-
-    namespace: str
-    pod: str
-    uid: str
-    container: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.pod}/{self.container}"
 
 
 class Server(Protocol):

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 
 from flarelog.errors import CannotConnect
 from flarelog.kubernetes.attempts import Attempt
-from flarelog.kubernetes.podlogs import Gone, Unreadable
+from flarelog.kubernetes.podlogs import Gone, Log, Unreadable
 from flarelog.sources.api.join import moment
-from flarelog.sources.api.reader import Log
 
 OF = Log("default", "pod", "uid", "main")
 BEGIN = 1_795_000_000_000_000_000  # ns since 1970
