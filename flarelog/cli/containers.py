@@ -107,15 +107,31 @@ def senders(
     return make
 
 
-class Informed:
-    """*senders*, as one, and the *facts* that they pass on, kept up to date until these have ended. *needed*: pods that
-    must be known before the senders look, once, for runs.
+class Together:
+    """*senders*, as one."""
+
+    def __init__(self, senders: Sequence[Sender[int]]) -> None:
+        self._senders = senders
+
+    def drain(self) -> None:
+        for sender in self._senders:
+            sender.drain()
+
+    def reread(self) -> bool:
+        read = [sender.reread() for sender in self._senders]  # a list: any() alone would stop at the first
+        return any(read)
+
+
+class Informed(Together):
+    """*senders*, and the *facts* that they pass on, kept up to date until these have ended. *needed*: pods that must be
+    known before the senders look, once, for runs.
     """
 
     def __init__(
         self, senders: Sequence[Sender[int]], facts: Sequence[Sender[int]], needed: Pods | None = None
     ) -> None:
-        self._senders, self._facts, self._needed = senders, facts, needed
+        super().__init__(senders)
+        self._facts, self._needed = facts, needed
         self._draining = asyncio.Event()
 
     async def run(self) -> int:
@@ -139,19 +155,15 @@ class Informed:
 
     def drain(self) -> None:
         self._draining.set()
-        for sender in self._senders:
-            sender.drain()
-
-    def reread(self) -> bool:
-        read = [sender.reread() for sender in self._senders]
-        return any(read)
+        super().drain()
 
 
-class Mirrored:
-    """*senders* of what *mirror* copies, as one sender."""
+class Mirrored(Together):
+    """*senders* of what *mirror* copies: it drains them, after a last look."""
 
     def __init__(self, mirror: Mirror | ApiMirror, senders: Sequence[Sender[int]], *, once: bool) -> None:
-        self._mirror, self._senders, self._once = mirror, senders, once
+        super().__init__(senders)
+        self._mirror, self._once = mirror, once
 
     async def run(self) -> int:
         """Send until drained, and return the exit code."""
@@ -159,7 +171,3 @@ class Mirrored:
 
     def drain(self) -> None:
         self._mirror.drain()
-
-    def reread(self) -> bool:
-        read = [sender.reread() for sender in self._senders]
-        return any(read)

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from flarelog.kubernetes.pods import Pod
 from flarelog.model import API
 from flarelog.sources.api.kept import Kept
 from flarelog.sources.api.reader import IDLE, UNSEEN, Reader, Server
-from flarelog.sources.containers.copies import Copies
+from flarelog.sources.containers.copies import LAST_WITHIN, Copying, Sender
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,7 @@ LOOK = 0.2  # seconds between two looks at what the API says of pods
 FIRST, LONGEST = 1.0, 30.0  # seconds before another attempt
 TIDY = 2.0  # seconds between two looks at what is stored
 CHECK = 60.0  # seconds after which a log is looked at though nothing was heard of its pod
-LAST_WITHIN = 5.0  # seconds for the last look of a drain
 ROOM = 1 << 30  # bytes of closed files that may wait to be stored
-REPEAT = 300.0  # seconds between two warnings of one trouble
 _MEASURED = 2.0  # seconds between two measurements of the room
 
 
@@ -49,15 +47,7 @@ class Pods(Protocol):
     def present(self) -> list[Pod]: ...
 
 
-class Sender(Protocol):
-    """What an agent runs."""
-
-    async def run(self) -> int: ...
-
-    def drain(self) -> None: ...
-
-
-class Mirror(Copies):
+class Mirror(Copying):
     """Writes the logs that *server* gives of *pods* into ``root``, while *senders* made for that directory send them to
     *receivers* receivers. *state*: the directory in which the files outlive the agent. Raises InvalidOption.
     """
@@ -65,6 +55,7 @@ class Mirror(Copies):
     def __init__(
         self, server: Server, pods: Pods, wanted: Callable[[str], bool], state: str | None, receivers: int
     ) -> None:
+        super().__init__()
         self._server, self._pods, self._wanted, self._receivers = server, pods, wanted, receivers
         self._lasting = state is not None
         self._made = os.path.join(state, "flarelog-api") if state else tempfile.mkdtemp(prefix="flarelog-api-")
@@ -77,8 +68,6 @@ class Mirror(Copies):
         self._stored: dict[str, set[str]] = {}  # by path: the receivers that have it
         self._news: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._draining = asyncio.Event()
-        self._said: dict[str, float] = {}
         self._used, self._measured = 0, -_MEASURED
 
     def _prepare(self) -> int:
@@ -159,9 +148,6 @@ class Mirror(Copies):
         if not self._lasting:
             shutil.rmtree(self._made, ignore_errors=True)
 
-    def drain(self) -> None:
-        self._draining.set()
-
     async def _stop(self, finding: asyncio.Task[None]) -> None:
         """End all reading, with a last look at each log."""
         finding.cancel()
@@ -180,9 +166,9 @@ class Mirror(Copies):
             with contextlib.suppress(OSError):  # the readers have reported it
                 reader.begin_unread()
 
-    async def _guarded(self, look: Callable[[], object]) -> None:
+    async def _guarded(self, look: Callable[[], Awaitable[None]]) -> None:
         try:
-            await look()  # type: ignore[misc]
+            await look()
         except Gone:
             pass
         except (FlarelogError, OSError) as error:
@@ -296,9 +282,3 @@ class Mirror(Copies):
                 if len(self._stored.get(f"{directory}/{name}", ())) < self._receivers
             )
         return self._used < ROOM
-
-    def _say(self, sentence: str) -> None:
-        now = time.monotonic()
-        if now - self._said.get(sentence, -REPEAT) >= REPEAT:
-            self._said[sentence] = now
-            log.warning("%s; retrying", sentence)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
+import time
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+LAST_WITHIN = 5.0  # seconds for the last look of a drain
+REPEAT = 300.0  # seconds between two warnings of one trouble
 
 
 class Copies:
@@ -28,3 +37,29 @@ class Copies:
         monotonic clock.
         """
         return math.inf
+
+
+class Sender(Protocol):
+    """What an agent runs."""
+
+    async def run(self) -> int: ...
+
+    def drain(self) -> None: ...
+
+
+class Copying(Copies):
+    """Copies that are made until ``drain``."""
+
+    def __init__(self) -> None:
+        self._draining = asyncio.Event()
+        self._said: dict[str, float] = {}
+
+    def drain(self) -> None:
+        self._draining.set()
+
+    def _say(self, sentence: str) -> None:
+        """Log *sentence*, about what is tried again, now and then."""
+        now = time.monotonic()
+        if now - self._said.get(sentence, -REPEAT) >= REPEAT:
+            self._said[sentence] = now
+            log.warning("%s; retrying", sentence)

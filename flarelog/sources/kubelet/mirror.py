@@ -11,11 +11,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
-from flarelog.sources.containers.copies import Copies
+from flarelog.sources.containers.copies import LAST_WITHIN, Copying, Sender
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.kubelet.copy import Copy, Server
 
@@ -25,25 +24,14 @@ PODS_EVERY = 2.0  # seconds between two looks for new containers
 SOONEST, LATEST = 0.2, 2.0  # seconds between two looks at a container's files
 LOOKS = 100  # looks a second at all containers, about
 AT_ONCE = 16  # containers that are looked at at a time
-LAST_WITHIN = 5.0  # seconds for the last look of a drain
-REPEAT = 300.0  # seconds between two warnings of one trouble
 _CONTAINER = LAYOUTS["cri"].container
 
 
-class Sender(Protocol):
-    """What an agent runs."""
-
-    async def run(self) -> int: ...
-
-    def drain(self) -> None: ...
-
-    def reread(self) -> bool: ...
-
-
-class Mirror(Copies):
+class Mirror(Copying):
     """Copies the logs that *server* has into ``root``, while *senders* made for that directory send them."""
 
     def __init__(self, server: Server, wanted: Callable[[str], bool], state: str | None) -> None:
+        super().__init__()
         self._server, self._wanted = server, wanted
         self._made = tempfile.mkdtemp(prefix="flarelog-kubelet-", dir=state)
         self.root = os.path.join(self._made, "pods")
@@ -52,9 +40,7 @@ class Mirror(Copies):
         self._copies: dict[str, Copy] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
-        self._draining = asyncio.Event()
         self._seen: dict[str, float] = {}
-        self._said: dict[str, float] = {}
 
     async def run(self, senders: Sequence[Sender], *, once: bool) -> list[int]:
         """Copy, and send, until drained, or *once* what is there; returns the exit codes of *senders*."""
@@ -63,7 +49,7 @@ class Mirror(Copies):
                 await asyncio.sleep(PODS_EVERY)
             self.drain()
         finding = asyncio.create_task(self._find())
-        sending: list[asyncio.Task[int]] = [asyncio.ensure_future(sender.run()) for sender in senders]
+        sending = [asyncio.ensure_future(sender.run()) for sender in senders]
         try:
             await self._draining.wait()
             finding.cancel()
@@ -76,7 +62,6 @@ class Mirror(Copies):
                     await asyncio.gather(*(self._to_the_end(name, copy) for name, copy in self._copies.items()))
             except TimeoutError:
                 log.warning("the kubelet did not answer within %g s; its latest bytes are not sent", LAST_WITHIN)
-            sending = sending or [asyncio.ensure_future(sender.run()) for sender in senders]
             for sender in senders:
                 sender.drain()
             return await asyncio.gather(*sending)
@@ -85,9 +70,6 @@ class Mirror(Copies):
                 sent.cancel()
             await self._server.close()
             shutil.rmtree(self._made, ignore_errors=True)
-
-    def drain(self) -> None:
-        self._draining.set()
 
     def seen(self, directory: str) -> float:
         """As ``Copies.seen``; of a directory that is gone all was copied that could be."""
@@ -175,9 +157,3 @@ class Mirror(Copies):
 
     def _lose(self, path: str) -> None:
         self._lost.add(path)
-
-    def _say(self, sentence: str) -> None:
-        now = time.monotonic()
-        if now - self._said.get(sentence, -REPEAT) >= REPEAT:
-            self._said[sentence] = now
-            log.warning("%s; retrying", sentence)
