@@ -21,7 +21,8 @@ from flarelog.completeness import Completeness, completeness
 from flarelog.errors import NotFound, Unavailable
 from flarelog.extents import Extent, extents
 from flarelog.model import REDACTED, Generation, Redaction, StreamId, StreamInfo
-from flarelog.sources.containers.packed import MAGIC, Damaged, Unpacking
+from flarelog.render.edges import GZIP
+from flarelog.sources.containers.packed import Damaged, Unpacking
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_rotation, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
@@ -250,7 +251,7 @@ def _raw(fd: int, held: Evidence, extent: Extent) -> Iterator[int | None]:
     so; None if it cannot be unpacked, which its source has reported.
     """
     ours = held.read(min(_FEW, extent.length), extent.offset)
-    if os.pread(fd, len(MAGIC), 0) != MAGIC or ours == os.pread(fd, len(ours), extent.source_offset):
+    if os.pread(fd, len(GZIP), 0) != GZIP or ours == os.pread(fd, len(ours), extent.source_offset):
         yield fd
         return
     try:

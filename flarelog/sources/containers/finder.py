@@ -231,15 +231,15 @@ class Containers:
             containers.sort(key=self._begun)  # the name stays with the container that had it first
         for container in containers:
             directory, name = container.directory, container.log
-            self._watch.add(os.path.join(self._wanted.root, directory))
+            full = os.path.join(self._wanted.root, directory)
+            self._watch.add(full)
             if directory not in self._rows and name not in self._refused:
                 other = self._row_of(name)
                 if other is not None:
-                    full = os.path.join(self._wanted.root, directory)
                     why = f"the log of {other.container.directory} has the same name, {name}"
                     self._troubles.tell(full, f"{legible(full)}{CANNOT_BE_READ}{legible(why)}")
                     continue
-                self._troubles.over(os.path.join(self._wanted.root, directory))
+                self._troubles.over(full)
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
                 self._rows[directory] = Row(container, tail, self._wanted.names.place)
@@ -527,8 +527,8 @@ class Containers:
                 break
             if file.identity in row.tail.begun:
                 row.tail.take_back(file)
-            elif self._wanted.names.stamped:
-                row.replaces(file)
+            else:
+                row.note_attempt(file)
             row.tail.files.append(row.held.pop(0))
             if self._draining:
                 row.tail.drain(now)

@@ -15,7 +15,6 @@ from flarelog.replace import make_directory
 from flarelog.sources.containers.place import Copy
 
 MOST = 1 << 30  # bytes of one unpacked file: the kubelet's default for a file is 10 MiB
-MAGIC = b"\x1f\x8b"  # the first bytes of a gzip file
 _READ = 1 << 18
 _TRAILER = struct.Struct("<II")  # CRC-32 and length modulo 2**32 (RFC 1952, section 2.3.1)
 _SMALLEST = 18  # bytes of a gzip member

@@ -120,8 +120,8 @@ class Row:
             self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
         return True
 
-    def replaces(self, file: SourceFile) -> None:
-        """Note that *file*, which comes next, is of another attempt than the last one."""
+    def note_attempt(self, file: SourceFile) -> None:
+        """Note whether *file*, which comes next, is of another attempt than the one before it."""
         attempt = self.turns[key_of(file)][0]
         if self.tail.files and self.turns[key_of(self.tail.files[-1])][0] != attempt:
             file.lacks = (*file.lacks, f"{ATTEMPT}:{attempt}")
