@@ -32,16 +32,16 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     Raises CannotConnect, NotAllowed.
     """
     infos = await (origin.everything() if isinstance(origin, EveryRun) else origin.streams(wanted.run))
-    held = [info.stream for info in infos]
-    if not held:
+    streams = [info.stream for info in infos]
+    if not streams:
         return await without(origin, wanted.run) if wanted.run else (f"{origin.name} has no logs", "")
     where = f"run {shown(wanted.run)} at {origin.name}" if wanted.run else origin.name
     of_sites = wanted.sites or tuple(dict.fromkeys(site for site, _ in wanted.starts))
-    sites = {stream.site for stream in held}
+    sites = {stream.site for stream in streams}
     if of_sites and not any(globs.any_of(of_sites, site) for site in sites):
         return _unknown("site", of_sites, sites, where)
     of_logs = wanted.logs or tuple(dict.fromkeys(log for _, log in wanted.starts))
-    there = [stream for stream in held if not of_sites or globs.any_of(of_sites, stream.site)]
+    there = [stream for stream in streams if not of_sites or globs.any_of(of_sites, stream.site)]
     if not of_logs or any(globs.any_of(of_logs, name) for stream in there for name in stream.names):
         return lacking(wanted.attributes, [info for info in infos if wanted.has(info.stream)], where)
     pods = [pod for log in of_logs if (pod := asked_pod(log)) is not None]

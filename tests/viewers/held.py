@@ -43,7 +43,7 @@ class Held:
         return [
             StreamInfo(stream, 0, len(data), 0, stream in self._sealed, marks=self._marks.get(stream, ()))
             for stream, data in self._logs.items()
-            if stream.run == run and (not sites or stream.site in sites)
+            if run in ("", stream.run) and (not sites or stream.site in sites)
         ]
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
