@@ -50,5 +50,5 @@ async def _end_others() -> None:
         if loop.time() >= cancel_from:
             for task in others:
                 task.cancel()
-    await asyncio.sleep(0)  # aborted transports close in the next turn
-    await asyncio.sleep(0)  # connections that these aborted are closed in the next round
+    for _ in range(2):  # aborted transports close in the next turn, and those that they abort in the one after
+        await asyncio.sleep(0)

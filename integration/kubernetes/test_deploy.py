@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from flarelog.cli.containers import KINDS
 from integration.harness.places import difference, until
 from integration.kubernetes import containerfile, cri, helm
 from integration.kubernetes.cluster import Cluster, Manifest
@@ -339,8 +338,6 @@ ASKED = (
 def test_an_agent_of_each_source_sends_a_pods_lines_with_the_rights_that_it_needs_and_no_others(
     station: Workstation, name: str
 ) -> None:
-    if name.removeprefix("agent-") not in KINDS:
-        pytest.skip(f"flarelog agent knows no --source {name.removeprefix('agent-')}")
     agent = ("daemonset,deployment", "flarelog-agent", "--namespace", "flarelog", "--ignore-not-found")
     station.kubectl("delete", *agent)
     station.kubectl("apply", "--kustomize", f"deploy/kustomize/{name}")

@@ -461,16 +461,22 @@ def found(page: Page) -> Locator:
     return page.locator("search-bar output.found")
 
 
+def searched(tab: Tab, order: str) -> Page:
+    """The beginning of the logs merged by *order*, whose errors were searched for."""
+    page = tab.show(f"/run/run-1?merged={order}#find=+ERROR+")
+    expect(found(page)).to_have_text("30 lines")
+    page.locator("log-list").focus()
+    page.keyboard.press("g")
+    expect(row(page, "a 0")).not_to_have_count(0)
+    return page
+
+
 @pytest.mark.parametrize("order", ["time", "arrival"])
 def test_a_search_in_merged_logs_stays_in_them_and_its_address_finds_the_same(
     browser: Browser, two: Web, order: str
 ) -> None:
     with tab_of(browser, two) as tab:
-        page = tab.show(f"/run/run-1?merged={order}#find=+ERROR+")
-        expect(found(page)).to_have_text("30 lines")
-        page.locator("log-list").focus()
-        page.keyboard.press("g")
-        expect(row(page, "a 0")).not_to_have_count(0)
+        page = searched(tab, order)
         wanted = {"time": ["ERROR b 99", "ERROR b 199", "ERROR a 3999"], "arrival": ["ERROR"] * 3}[order]
         for text in wanted:
             page.keyboard.press("n")
@@ -493,11 +499,7 @@ def test_a_step_to_the_next_hit_is_not_undone_by_lines_that_the_step_before_wait
     browser: Browser, two: Web
 ) -> None:
     with tab_of(browser, two) as tab:
-        page = tab.show(f"{BY_TIME}#find=+ERROR+")
-        expect(found(page)).to_have_text("30 lines")
-        page.locator("log-list").focus()
-        page.keyboard.press("g")
-        expect(row(page, "a 0")).not_to_have_count(0)
+        page = searched(tab, "time")
         page.keyboard.press("n")
         opened = page.locator("log-list .row.open")
         expect(opened).to_contain_text("ERROR b 99")
