@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -306,6 +307,26 @@ def test_bad_input_gets_a_sentence(place: Place, arguments: list[str], code: int
 def test_nobody_there_is_said_soon(place: Place) -> None:
     program = place.call("logs", RUN, "--receiver", "127.0.0.1:1")
     assert program.process.returncode == 4, program.talk()
+
+
+@pytest.mark.parametrize("order", ["arrival", "time"])
+def test_a_log_that_had_ended_and_was_continued_is_complete_at_its_second_end(place: Place, order: str) -> None:
+    receiver = place.serve()
+    append(place.log, b"2026-11-20 08:00:01 first\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    program = place.start("follow", RUN, "--receiver", receiver.address, "--order", order, "-n", "0", "--no-prefix")
+    until(lambda: "its receipt is complete" in program.printed, "the first end is shown")
+    append(place.log, b"2026-11-20 08:00:02 more\n")
+    sidecar = place.sidecar(receiver)
+    until(lambda: "more" in program.printed, "what continued it is shown")
+    time.sleep(1.2)  # until a list has shown the log open again
+    assert sidecar.stop() == 0
+    until(lambda: program.printed.count("ended at") == 2, "the second end is shown")
+    place.call("run-end", RUN, "--receiver", receiver.address)
+    assert program.ends() == 0, program.talk()
+    shown = [line for line in program.printed.splitlines() if not line.startswith("──")]
+    assert shown == ["2026-11-20 08:00:02 more"]
+    assert program.printed.count("its receipt is complete") == 2, program.printed
 
 
 # --- the reader of the output

@@ -281,7 +281,8 @@ class Flow:
             return out + self._noted(self.position)
         if self._tail is not None and self._over and data and offset >= self._until:
             self._over = False  # the log was continued: its last lines so far come before these
-            return self._given([]) + self.feed(offset, data, now)
+            there = self._chosen(self._renderer.settle(), over=True) + self._whole()
+            return self._given(there) + self.feed(offset, data, now)
         if self._tail is not None and offset < self._until < offset + len(data):
             cut = self._until - offset
             return self.feed(offset, data[:cut], now) + self.feed(self._until, data[cut:], now)

@@ -479,7 +479,7 @@ class Follow:
             if self._turns.waits(each.info.stream):
                 self._through.append(each)
                 continue
-            if each.complete:
+            if each.complete and (each.info.sealed or self._over):  # otherwise it was continued, and a list is due
                 self._end(each)
             merge.wait_no_more(each.info.stream)
 

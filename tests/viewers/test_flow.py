@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from dataclasses import replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import pytest
 from flarelog.exit_marks import Exit
 from flarelog.lines.choose import Choice
 from flarelog.lines.line import Note
+from flarelog.lines.merge import StoredPlaces
 from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.lines.zones import Stamps
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.viewers.flow import QUIET, Bytes, Flow, Item, View
@@ -212,6 +215,17 @@ def test_the_last_lines_of_what_is_there_and_all_behind_them(size: int, over: bo
     before = b"".join(b"%d\n" % n for n in range(10))
     data = before + b"live\nmore\n"
     assert whole(Flow(STREAM, PLAIN, tail=tail, until=len(before), over=over), data, size) == [*last, "live", "more"]
+
+
+@together("size", [1, 30, 100])
+@together(("tail", "last"), [(0, []), (1, ["2"]), (9, ["1", "2"])])
+def test_lines_that_wait_for_their_places_are_there_before_those_that_continue_a_log(
+    size: int, tail: int, last: list[str]
+) -> None:
+    before, data = (b"".join(b"2026-11-20 08:00:0%d\n" % n for n in range(1, end)) for end in (3, 5))
+    view = replace(PLAIN, stamps=lambda stream: Stamps(UTC, 0), merged=True)
+    flow = Flow(STREAM, view, tail=tail, until=len(before), over=True, places=StoredPlaces())
+    assert [text[-1] for text in whole(flow, data, size)] == [*last, "3", "4"]
 
 
 @together("size", [1, 3, 100])
