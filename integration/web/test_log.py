@@ -316,8 +316,8 @@ def test_keys_that_are_faster_than_the_rows_are_not_lost(browser: Browser, place
 
         def hold(route: Route) -> None:
             """The first request for the rows behind the first ones: not one for the end, nor for a line's number."""
-            spec = route.request.post_data_json
-            behind = 0 < spec.get("at", 0) < 2000 and spec["rows"] > 1 and not waiting
+            spec = route.request.post_data_json or {}
+            behind = 0 < spec.get("at", 0) < 2000 and spec.get("rows", 0) > 1 and not waiting
             return waiting.append(route) if behind else route.continue_()
 
         page.route("**/api/window", hold)

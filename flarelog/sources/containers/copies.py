@@ -32,6 +32,10 @@ class Copies:
     def stored(self, receiver: str, path: str) -> None:
         """*receiver* has all of the file, which has not got its last name yet, or no later bytes follow."""
 
+    def came(self, directory: str) -> bool:
+        """Whether the container in *directory* is newer than the first look at the others."""
+        return False
+
     def seen(self, directory: str) -> float:
         """The beginning of the latest look at the container in *directory* that left nothing to copy; seconds of the
         monotonic clock.

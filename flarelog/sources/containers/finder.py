@@ -43,10 +43,18 @@ LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are repor
 
 
 class Containers:
-    """A finder of the *wanted* logs, for one *receiver*. *state*: a directory for temporary files."""
+    """A finder of the *wanted* logs, for one *receiver*. *state*: a directory for temporary files; *since*: when it
+    began, in ns since the epoch, 0: now.
+    """
 
     def __init__(
-        self, wanted: ContainerOptions, *, state: str | None = None, watch: Watch | None = None, receiver: str = ""
+        self,
+        wanted: ContainerOptions,
+        *,
+        state: str | None = None,
+        watch: Watch | None = None,
+        receiver: str = "",
+        since: int = 0,
     ) -> None:
         self._wanted, self._state, self._watch, self._receiver = wanted, state, watch or best_watch(), receiver
         self._rules = wanted.rules()
@@ -58,6 +66,7 @@ class Containers:
         self._missing = self._draining = False
         self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
         self._exit: Exit | None = None
+        self._since = since or time.time_ns()
         self._told = 0  # the version of the facts that are passed on
         self._troubles = Troubles()
 
@@ -242,11 +251,16 @@ class Containers:
                 self._troubles.over(full)
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
-                self._rows[directory] = Row(container, tail, self._wanted.names.place)
+                self._rows[directory] = Row(container, tail, self._wanted.names.place, self._came(container))
                 # A drain begins no file that it did not find at its beginning.
                 self._rows[directory].settled = before is not None or self._draining
             if directory in self._rows:
                 yield directory
+
+    def _came(self, container: Container) -> bool:
+        """Whether *container* is newer than this finder."""
+        copies = self._wanted.copies
+        return copies.came(container.directory) if copies is not None else self._begun(container)[0] > self._since
 
     def _begun(self, container: Container) -> tuple[int, str]:
         """When the directory of *container* was made, in ns since the epoch, 0 if that is not known; and its path."""

@@ -40,6 +40,7 @@ class Row:
     container: Container
     tail: Tail
     place: Callable[[str], Place | None]  # reads the names of files
+    came: bool = False  # its directory was made while the finder ran: no attempt ended before that
     files: dict[Key, SourceFile] = field(default_factory=dict)
     turns: dict[Key, Turn] = field(default_factory=dict)  # of all files in the latest listing, sent or not
     taken: set[Turn] = field(default_factory=set)  # the turns of rotated files: later files of these turns are copies
@@ -70,6 +71,8 @@ class Row:
         if self.latest is not None and not copied:
             # A log's first listing is taken as it is: the runtime may have removed older files long ago.
             self._compare(file, self._before() if self.settled else turn, self.latest[1])
+        elif self.came:
+            self._compare(file, turn, -1)
         self.latest = key, turn[0]
         self.unread = {
             of: other for of, other in self.unread.items() if of > turn

@@ -60,10 +60,15 @@ class Copy:
         self._current: str | None = None  # the name of the file that is being copied
         self._position, self._last = 0, b""  # the copied bytes of that file, and the last of them
         self._idle = 0  # looks in a row that found nothing new
+        self._due = False  # the next look lists the directory
 
     def move(self, target: Path) -> None:
         """Go on in the directory *target*, to which the copy was moved."""
         self._target = target
+
+    def list_next(self) -> None:
+        """List the directory at the next look: another file may be there."""
+        self._due = True
 
     def leave(self) -> None:
         """The directory is gone, with whatever the current file had after the last look."""
@@ -79,8 +84,9 @@ class Copy:
             whole = await self._read_on(self._current)
             grown = self._position > before
             self._idle = 0 if grown or not whole else self._idle + 1
+            due, self._due = self._due, False
             # A new attempt shows in a listing alone, which need not come with each look at a file that grows slowly.
-            if grown or (whole and self._idle != LISTED_AFTER and self._idle % 4):
+            if not due and (grown or (whole and self._idle != LISTED_AFTER and self._idle % 4)):
                 return grown
         return await self._follow()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import os
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
+from flarelog.kubernetes.attempts import Attempt
+from flarelog.kubernetes.watcher import Pods
 from flarelog.sources.containers.copies import LAST_WITHIN, Copying, Sender
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.kubelet.copy import Copy, Server
@@ -22,22 +25,33 @@ log = logging.getLogger(__name__)
 
 PODS_EVERY = 2.0  # seconds between two looks for new containers
 SOONEST, LATEST = 0.2, 2.0  # seconds between two looks at a container's files
+NEWS = 0.2  # seconds between two looks at what the API said of pods
 LOOKS = 100  # looks a second at all containers, about
 AT_ONCE = 16  # containers that are looked at at a time
 _CONTAINER = LAYOUTS["cri"].container
 
 
 class Mirror(Copying):
-    """Copies the logs that *server* has into ``root``, while *senders* made for that directory send them."""
+    """Copies the logs that *server* has into ``root``, while *senders* made for that directory send them. What the API
+    says of *pods* tells where something is new.
+    """
 
-    def __init__(self, server: Server, wanted: Callable[[str], bool], state: str | None) -> None:
+    def __init__(
+        self, server: Server, wanted: Callable[[str], bool], state: str | None, pods: Pods | None = None
+    ) -> None:
         super().__init__()
-        self._server, self._wanted = server, wanted
+        self._server, self._wanted, self._pods = server, wanted, pods
         self._made = tempfile.mkdtemp(prefix="flarelog-kubelet-", dir=state)
         self.root = os.path.join(self._made, "pods")
         os.mkdir(self.root)
         self._lost: set[str] = set()  # paths of copies whose end was not seen
         self._copies: dict[str, Copy] = {}
+        self._present: frozenset[str] = frozenset()  # the directories of all containers, in the latest look
+        self._looked = False
+        self._came = set[str]()  # those that were not there in the first look
+        self._states: dict[tuple[str, str], Attempt] = {}  # what the API said last, by UID and container
+        self._version = 0  # of what it said
+        self._hurry: dict[str, asyncio.Event] = {}  # by directory: something may be new
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._seen: dict[str, float] = {}
@@ -75,25 +89,52 @@ class Mirror(Copying):
         """As ``Copies.seen``; of a directory that is gone all was copied that could be."""
         return self._seen.get(directory, -math.inf) if directory in self._copies else math.inf
 
+    def came(self, directory: str) -> bool:
+        return directory in self._came
+
     async def _find(self) -> None:
         failures = 0
         while True:
             failures = 0 if await self._look() else failures + 1
-            await asyncio.sleep(PODS_EVERY if not failures else delay(failures, PODS_EVERY, 30.0))
+            await self._news(PODS_EVERY if not failures else delay(failures, PODS_EVERY, 30.0))
+
+    async def _news(self, within: float) -> None:
+        """Wait *within* seconds, or until the API knows of a container that no look has found. Containers of which it
+        says something new are looked at meanwhile.
+        """
+        until = time.monotonic() + within
+        while (left := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, NEWS))
+            if self._pods is None or self._pods.version == self._version:
+                continue
+            self._version = self._pods.version
+            states = {(pod.uid, name): state for pod in self._pods.present() for name, state in pod.states.items()}
+            before, self._states = self._states, states
+            found = {(one.uid, one.name): directory for directory in self._present if (one := _CONTAINER(directory))}
+            for key in states.keys() & found.keys():
+                if states[key] != before.get(key) and (hurry := self._hurry.get(found[key])) is not None:
+                    hurry.set()
+            if states.keys() - found.keys():
+                return
 
     async def _look(self) -> bool:
         """Find new containers, and forget those that are gone; returns whether the server answered."""
         try:
-            present = set[str]()
+            there, present = set[str](), set[str]()
             for pod in await self._server.names("pods"):
                 if pod.endswith("/"):
                     for name in await self._server.names(f"pods/{pod[:-1]}"):
                         directory = f"{pod}{name.removesuffix('/')}"
-                        if name.endswith("/") and _CONTAINER(directory) is not None and self._wanted(directory):
-                            present.add(directory)
+                        if name.endswith("/") and _CONTAINER(directory) is not None:
+                            there.add(directory)
+                            if self._wanted(directory):
+                                present.add(directory)
         except FlarelogError as error:
             self._say(str(error))
             return False
+        if self._looked:
+            self._came = (self._came & there) | (there - self._present)
+        self._looked, self._present = True, frozenset(there)
         for directory in present - self._copies.keys():
             try:
                 await self._add(directory)
@@ -104,6 +145,7 @@ class Mirror(Copying):
                 task.cancel()
             self._copies.pop(directory).leave()
             self._seen.pop(directory, None)
+            self._hurry.pop(directory, None)
             shutil.rmtree(os.path.join(self.root, directory), ignore_errors=True)
         return True
 
@@ -120,12 +162,16 @@ class Mirror(Copying):
         copy.move(target)
         self._copies[directory] = copy
         if not self._draining.is_set():  # and not for a single look
-            self._tasks[directory] = asyncio.create_task(self._keep(directory, copy))
+            hurry = self._hurry[directory] = asyncio.Event()
+            self._tasks[directory] = asyncio.create_task(self._keep(directory, copy, hurry))
 
-    async def _keep(self, directory: str, copy: Copy) -> None:
+    async def _keep(self, directory: str, copy: Copy, hurry: asyncio.Event) -> None:
         pause = SOONEST
         while True:
-            await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(hurry.wait(), pause)
+                copy.list_next()
+            hurry.clear()
             share = len(self._copies) / LOOKS
             grown = await self._update(directory, copy)
             pause = max(SOONEST, share) if grown else min(2 * pause, max(LATEST, 2 * share))

@@ -12,6 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.kubernetes.pods import Pod as Facts
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
 from flarelog.sources.base import Finder
@@ -728,3 +729,34 @@ def test_dockers_files_removed_after_a_compressed_one_was_sent_are_a_loss(tmp_pa
         receiver.take(finder)
     assert receiver.data(container) == lines(0, 10) + lines(20, 20)
     assert losses(receiver, container) == [REMOVED.format(f"{container.current.name}.2.gz")]
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_attempts_that_were_gone_before_the_first_look_are_a_gap_if_the_container_came_meanwhile(
+    tmp_path: Path, attempt: int
+) -> None:
+    receiver = Receiver()
+    with finding(tmp_path, since=1) as finder:
+        pod = Pod(tmp_path, attempt=attempt)
+        pod.write(b"what is left\n")
+        receiver.take(finder)
+    gone = (
+        "the log of attempt 0 was gone before it"
+        if attempt == 1
+        else "the logs of attempts 0 to 2 were gone before they"
+    )
+    gap, *others = receiver.marks(pod)
+    assert gap == Gap(0, EMPTY_DIGEST, 0, f"{gone} could be read")
+    assert not any(isinstance(mark, Gap) for mark in others)
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder)
+    assert [mark for mark in receiver.marks(pod) if isinstance(mark, Gap)] == [gap]
+    assert receiver.data(pod) == b"what is left\n"
+
+
+def test_a_container_that_was_there_before_the_agent_is_taken_as_it_is(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path, attempt=3), Receiver()
+    pod.write(b"what is left\n")
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    assert not any(isinstance(mark, Gap) for mark in receiver.marks(pod))
