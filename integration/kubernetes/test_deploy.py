@@ -134,9 +134,20 @@ def test_a_value_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(AssertionError, match="give the name in the agent's certificate"):
         helm.rendered(**{"agent.source": "api", "agent.site": ""})
     for name, value in (("agent.sorce", "cri"), ("agent.source", "docker"), ("receiver.disruptions", "2"),
-                        ("receiver.args", "{keep-days}"), ("receiver.enabled", "false")):  # fmt: skip
+                        ("receiver.args", "{keep-days}"), ("receiver.enabled", "false"), ("agent.namespace", "default"),
+                        ("receiver.address", ":4721"), ("agent.runFrom", "nonsense")):  # fmt: skip
         with pytest.raises(AssertionError, match=name.rpartition(".")[2].replace("enabled", "receiver.address")):
             helm.rendered(**{name: value})
+    with pytest.raises(AssertionError, match="needs what the API knows"):
+        helm.rendered(**{"agent.metadata": "false", "agent.runFrom": "job"})
+
+
+def test_a_value_is_passed_on_whatever_its_characters_are() -> None:
+    if reason := helm.missing():
+        pytest.skip(reason)
+    made = helm.rendered(**{"agent.runFrom": "path:a: b #/{run}", "agent.stateDirectory": "/var/lib/a: b"})
+    assert '- "--run-from=path:a: b #/{run}"' in made
+    assert 'hostPath: {path: "/var/lib/a: b", ' in made
 
 
 # --- what runs
