@@ -672,6 +672,22 @@ def test_a_link_to_bytes_behind_the_end_says_where_the_log_ends(tab: Tab) -> Non
     expect(page.locator(".told")).to_have_text(f"The log ends before byte {end:,}.")
 
 
+def test_the_way_to_the_end_of_a_command_leads_to_its_exit_code(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    command = ("--", "sh", "-c", "echo the last words; exit 3")
+    program = place.start(
+        "run", "--receiver", receiver.address, "--run", "run-1", "--site", "site-1", "--merge", *command
+    )
+    assert program.ends() == 3, program.talk()
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        page.get_by_text("Show it (e)").click()
+        expect(page.locator(".row", has_text="exit code 3")).to_be_in_viewport()
+        expect(row(page, "the last words")).to_be_in_viewport()
+        expect(page.locator(".told")).to_be_empty()
+        tab.is_clean()
+
+
 @pytest.mark.soak
 def test_a_line_that_was_guessed_is_gone_to_when_rows_around_it_tell_that_lines_are_counted(tab: Tab) -> None:
     asked: list[str] = []

@@ -138,11 +138,12 @@ def _first_record(first: First, ahead: int) -> dict[str, Any]:
     if root is None:
         wrong = [line for line in first.lines[first.stream] if first.is_wrong(line)]
         meaning = "this is the earliest line that looks like an error: no known cause was found"
-        return found | {"text": plain(wrong[-1].text)[:MOST], "meaning": meaning, "id": "line"}
+        return found | {"text": plain(wrong[-1].text)[:MOST], "meaning": meaning, "id": "line", "kind": "line"}
     return found | {
         "text": root.text,
         "meaning": root.meaning,
         "action": str(root.facts.get("advice", root.action)),
         "id": identity(root),
+        "kind": root.signature,
         "count": root.count,
     }

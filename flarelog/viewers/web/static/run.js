@@ -219,7 +219,7 @@ export class RunPage extends HTMLElement {
     const { site, log } = found.stream;
     const where = h("bdi", {}, `${site}/${called(found.stream)}`);
     this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
-    this.jump.href = `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}`;
+    this.jump.href = this.linesOf(found.kind, site, log, found.offset, found.end);
     this.fillRoom(this.first, icon("failed"), "First error of all sites", `${site}: ${found.text}`, [
       h("p", { class: "where" }, where, found.time ? ` at ${moment(found.time)} ${zone(found.time)}` : "", `, byte ${count(found.offset)}`, found.count > 1 ? ` (${count(found.count)} times)` : ""),
       h("p", { class: "what" }, found.text),
@@ -257,7 +257,7 @@ export class RunPage extends HTMLElement {
   }
 
   where(one) {
-    const href = one.log ? `${path(this.run, one.site, one.log)}#bytes=${one.offset}-${one.offset + Math.max(1, one.length ?? 1)}` : null;
+    const href = one.log ? this.linesOf(one.event_name, one.site, one.log, one.offset, one.offset + Math.max(1, one.length)) : null;
     const name = h("bdi", {}, one.log ? `${one.site}/${called(one)}` : (one.site ?? ""));
     return h("span", {}, href ? h("a", { href }, name) : name, one.count > 1 ? ` (${count(one.count)} times)` : "");
   }
@@ -302,7 +302,7 @@ export class RunPage extends HTMLElement {
     const every = this.ordered(sites, freely);
     if ((this.sorted || !this.complete) && differs(this.missing, told)) {
       this.missing.hidden = !missing.length;
-      this.missing.replaceChildren(...missing.map((one) => h("li", {}, icon("incomplete"), Array.isArray(one) ? h("a", { href: this.lossAt(...one.slice(1)) }, one[0]) : one)));
+      this.missing.replaceChildren(...missing.map((one) => h("li", {}, icon("incomplete"), Array.isArray(one) ? h("a", { href: this.linesOf("loss", ...one.slice(1)) }, one[0]) : one)));
     }
     this.complete ||= !listing;
     if (!listing) this.chosen.keep(sites);
@@ -396,7 +396,7 @@ export class RunPage extends HTMLElement {
     if (!differs(node.found, JSON.stringify(mark ?? ""))) return;
     const { kind, more, site, log, offset, end, first, cause } = mark ?? {};
     const title = `${first ? "first cause: " : ""}${kind}${more ? ` +${count(more)}` : ""}`;
-    node.found.replaceChildren(...(mark ? [h("a", { class: `found ${cause ? "bad" : "warn"}`, href: `${path(this.run, site, log)}#bytes=${offset}-${end}`, title: `The lines of ${kind}${more ? `; ${several(more, "more finding")} of this row ${more === 1 ? "is" : "are"} in the list above` : ""}` }, icon(cause ? "failed" : "incomplete"), title)] : []));
+    node.found.replaceChildren(...(mark ? [h("a", { class: `found ${cause ? "bad" : "warn"}`, href: this.linesOf(kind, site, log, offset, end), title: `The lines of ${kind}${more ? `; ${several(more, "more finding")} of this row above` : ""}` }, icon(cause ? "failed" : "incomplete"), title)] : []));
   }
 
   fill(node, one, { text, log, bars, exit }) {
@@ -424,14 +424,15 @@ export class RunPage extends HTMLElement {
     const told = gone.join(", ");
     if (differs(missing, `${told} ${one.loss}`)) {
       const [log, offset, title] = one.loss ?? [];
-      missing.replaceChildren(told && one.loss ? h("a", { href: this.lossAt(one.of ?? one.site, log, offset), title }, told) : told || "\u2013");
+      missing.replaceChildren(told && one.loss ? h("a", { href: this.linesOf("loss", one.of ?? one.site, log, offset), title }, told) : told || "\u2013");
     }
     missing.classList.toggle("some", gone.length > 0);
   }
 
-  /** The address of the line above a loss at *offset*. */
-  lossAt(site, log, offset) {
-    return `${path(this.run, site, log)}#bytes=${Math.max(0, offset - 1)}-${Math.max(1, offset)}`;
+  /** The address of the bytes from *from* to *to* of what is of this *kind*: for a note, of the line above it. */
+  linesOf(kind, site, log, from, to) {
+    if (/^(exit\.|loss$)/.test(kind)) [from, to] = [Math.max(0, from - 1), Math.max(1, from)];
+    return `${path(this.run, site, log)}#bytes=${from}-${to}`;
   }
 
   /** One log in the row of its site, a link to it: its rank with its state, and its bar or its last line. */
