@@ -139,17 +139,6 @@ def log_of_pod(namespace: str, pod: str, uid: str, container: str) -> str:
     return f"{namespace}/{pod}.{uid[:UID_SHOWN]}/{container}.log"
 
 
-def of_pod(namespace: str, pod: str) -> str:
-    """The glob of the names of a pod's logs; *namespace* and *pod* may be globs."""
-    return f"{namespace}/{pod}.{'?' * UID_SHOWN}/*.log"
-
-
-def asked_pod(glob: str) -> tuple[str, str] | None:
-    """The namespace and the pod from which ``of_pod`` made *glob*; None: it did not."""
-    found = re.fullmatch(rf"([^/]+)/([^/]+)\.\?{{{UID_SHOWN}}}/\*\.log", glob)
-    return (found[1], found[2]) if found is not None else None
-
-
 def given_run(text: str) -> str:
     """The name of the run that a user calls *text*: its name in the store, or else its directory's. Raises
     InvalidName.

@@ -286,10 +286,10 @@ def test_pods_are_chosen_over_all_runs_and_told_apart_and_new_ones_come_by_thems
         ),
         (("-l", "app!=x"), 2, "-l cannot choose by 'app!=x': not all labels of a pod are passed on"),
         (("pods/web", "--latest"), 2, "pods/web is looked for in all: leave out one"),
-        (("pod/web", "--first-error"), 2, "such logs are in 2 runs, blue, red: name one"),
+        (("pod/green/web",), 3, "has no namespace green (it has blue, red)"),
         (("jop/web",), 2, "did you mean job/web?"),
     ],
-    ids=["pod", "pods", "namespace", "label", "not-equal", "latest", "first-error", "kind"],
+    ids=["pod", "pods", "namespace", "label", "not-equal", "latest", "namespace-of-pod", "kind"],
 )
 def test_what_cannot_be_found_is_one_sentence(place: Place, words: tuple[str, ...], code: int, sentence: str) -> None:
     receiver = place.serve()
@@ -300,6 +300,48 @@ def test_what_cannot_be_found_is_one_sentence(place: Place, words: tuple[str, ..
     asked = place.call("logs", *words, "--receiver", receiver.address)
     assert asked.ends() == code, asked.talk()
     assert asked.said.strip().endswith(sentence), asked.talk()
+
+
+def test_the_first_error_and_the_findings_of_a_pod_are_those_of_all_runs_that_have_it(place: Place) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    where = ("--receiver", receiver.address)
+    web = [Pod(place.root, namespace=name, name="web") for name in ("red", "blue")]
+    for pod, minute, other in zip(web, (5, 2), ("disk", "nan"), strict=True):
+        pod.write(container_lines(0, 1))
+        pod.write(
+            b"2026-11-28T10:0%d:00.1Z stderr F RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n" % minute
+        )
+        pod.write(b"2026-11-28T10:0%d:01.1Z stderr F ERROR %s\n" % (minute, other.encode()))
+    fine = Pod(place.root, namespace="red", name="fine")
+    fine.write(container_lines(0, 1))
+    assert agent(place, receiver, "--once").ends() == 0
+    for at in (where, ("--store", str(receiver.store))):
+        first = place.call("logs", "pod/web", "--first-error", *at)
+        assert first.ends() == 0, first.talk()
+        assert [word for word in ("nan", "disk") if f"ERROR {word}" in first.printed] == ["nan"], first.talk()
+        assert "flarelog findings pod/web" in first.said, first.said
+        assert "logs blue" in first.said, first.said  # its place
+        found = place.call("findings", "po/web", *at)
+        assert found.ends() == 0, found.talk()
+        rows = [line.split() for line in found.printed.splitlines()[1:]]
+        ooms = [row for row in rows if "cuda.oom" in row]
+        assert [(row[0], row[3].partition("/")[0]) for row in ooms] == [("root", "blue"), ("root", "red")], found.talk()
+        alone = place.call("findings", "-l", "app=x", *at)
+        assert (alone.ends(), "no log has the label app" in alone.said) == (3, True), alone.talk()
+        none = place.call("findings", "red", "--pod", "fine", *at)
+        assert (none.ends(), "no known trouble was found in 1 log of run red" in none.said) == (3, True), none.talk()
+        none = place.call("logs", "pod/red/fine", "--first-error", *at)
+        assert (none.ends(), "no error was found in 1 log of pod/red/fine" in none.said) == (3, True), none.talk()
+    follow = place.call("follow", "pod/web", "--first-error", *where)
+    assert (follow.ends(), "ERROR nan" in follow.printed) == (0, True), follow.talk()
+    # Another agent calls the runs otherwise: each log is then in two runs under one name.
+    assert agent(place, receiver, "--once", "--run-from", "path:*/{run}.*/**").ends() == 0
+    found = place.call("findings", "pod/web", *where)
+    runs = [line.split()[3].partition("/")[0] for line in found.printed.splitlines() if "cuda.oom" in line]
+    assert sorted(runs) == ["blue", "red", "web", "web"], found.talk()
+    report = place.call("report", "pod/web", "-o", "x.html", *where)
+    assert (report.ends(), "only logs, follow and findings take KIND/NAME" in report.said) == (2, True), report.talk()
 
 
 def steps(program: Program) -> list[int]:

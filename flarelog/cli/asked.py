@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Literal
+
+import click
 
 from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import ZONES, LineOptions
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.run_argument import run_argument
+from flarelog.cli.there import origin, which
 from flarelog.completeness import completeness, exit_code
 from flarelog.contents import text_of
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidOption
 from flarelog.model import StreamId
-from flarelog.names import of_pod, run_name
+from flarelog.names import run_name
 from flarelog.options import declared, typed
 from flarelog.values import frozen
-from flarelog.viewers.attributes import attributes, labels, of_object
+from flarelog.viewers.attributes import attributes, is_object, labels, names_of, of_object
 from flarelog.viewers.selection import Selection
 
 if TYPE_CHECKING:
+    from flarelog.viewers.origin import Origin
     from flarelog.viewers.reading import Reading
 
 MAX_PLACES = 32 << 20  # bytes of a file of positions (--from @FILE)
@@ -39,7 +43,7 @@ class LogOptions:
     )
     pods: tuple[str, ...] = typed(
         (),
-        "Show only pods that match, of an agent's --source cri. Repeatable.",
+        "Show only pods that match, which an agent sent. Repeatable.",
         flag="pod",
         metavar="GLOB",
         commas=True,
@@ -58,36 +62,57 @@ class LogOptions:
         "Show only logs with this attribute; streams -o json shows them. VALUE: a glob. Repeatable.",
         metavar="KEY=VALUE",
     )
-    rank_globs: tuple[str, ...] = typed(
-        (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
-    )
-    ranks: str = typed("", "Show rank 0, the last rank, and errors of all other ranks.", metavar="first,last")
     rank_map: tuple[str, ...] = typed(
         (),
         "Rank of a log ('site-1/**=0'), or of its lines with [default3]: ('node.log:3=11'). Repeatable.",
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
     latest: bool = typed(False, "Show the run that began last.")
+
+    def demand_run(self, run: str, place: Place) -> tuple[str, str]:
+        """The run to read and the object, as ``KIND/NAME``, if *run*, as the command line gives it, is one; the run is
+        empty where logs of all runs are wanted by what wrote them. Raises UsageError, NotFound.
+        """
+        if not is_object(run):
+            pods = self.pods or self.namespaces or self.selector or self.attr
+            return ("", "") if pods and not (run or self.latest) else (which(run, place, latest=self.latest), "")
+        if self.latest:
+            raise click.UsageError(f"--latest chooses one run, and {run} is looked for in all: leave out one")
+        return "", run
+
+    def selection(
+        self, run: str, of: str, starts: Mapping[tuple[str, str], int] | None = None, tail: int | None = None
+    ) -> Selection:
+        """The wanted streams of *run*, or of all runs if it is empty, which the object *of* wrote, if that is not.
+        *starts*, *tail*: as of Selection. Raises InvalidName, InvalidOption.
+        """
+        made = of_object(of) if of else ()
+        wanted = (*made, *names_of(self.pods, self.namespaces), *labels(self.selector), *attributes(self.attr))
+        return Selection(run_name(run) if run else "", self.sites, self.logs, starts or {}, tail, wanted)
+
+    def origin(self, selection: Selection, place: Place) -> Origin:
+        """The origin at *place*; for a *selection* of all runs, one that reads them as one. Raises FlarelogError."""
+        if selection.run:
+            return origin(place)
+        from flarelog.viewers.every_run import EveryRun  # most calls name a run, or there is one
+
+        return EveryRun(origin(place), selection)
+
+
+@frozen
+class PartOptions:
+    """Which ranks, and from where in the logs."""
+
+    rank_globs: tuple[str, ...] = typed(
+        (), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB", commas=True
+    )
+    ranks: str = typed("", "Show rank 0, the last rank, and errors of all other ranks.", metavar="first,last")
     starts: tuple[str, ...] = typed(
         (),
         "Show this log from this byte on; others only by --site and --log. @FILE: one a line. Repeatable.",
         flag="from",
         metavar="SITE/LOG:OFFSET",
     )
-
-    @property
-    def names_pods(self) -> bool:
-        """Whether options choose logs by what wrote them."""
-        return bool(self.pods or self.namespaces or self.selector or self.attr)
-
-    @property
-    def globs(self) -> tuple[str, ...]:
-        """The patterns of the logs' names. Raises InvalidOption."""
-        if not (self.pods or self.namespaces):
-            return self.logs
-        if self.logs:
-            raise InvalidOption("--log cannot be given with --pod or --namespace, which are patterns of logs as well")
-        return tuple(of_pod(name, pod) for name in self.namespaces or ("*",) for pod in self.pods or ("*",))
 
 
 @frozen
@@ -128,6 +153,7 @@ class Asked:
     run: str
     place: Place
     logs: LogOptions
+    part: PartOptions
     shown: ShownOptions
     lines: LineOptions
     tail: int | None = None
@@ -141,11 +167,8 @@ class Asked:
 
     def selection(self, tail: int | None) -> Selection:
         """The streams to read, and from where. Raises InvalidName, InvalidOption."""
-        starts = dict(found for text in self.logs.starts for found in positions(text))
-        made = (of_object(self.object),) if self.object else ()
-        wanted = (*made, *labels(self.logs.selector), *attributes(self.logs.attr))
-        run = run_name(self.run) if self.run else ""
-        return Selection(run, self.logs.sites, self.logs.globs, starts, tail, wanted)
+        starts = dict(found for text in self.part.starts for found in positions(text))
+        return self.logs.selection(self.run, self.object, starts, tail)
 
     def exit_code(self, reading: Reading, otherwise: int = OK) -> int:
         """The exit code after *reading*: 1 if a log could not be read; 6 or 7 if --exit-status was given and a log is
@@ -187,16 +210,18 @@ def reads(kind: type) -> Callable[[F], F]:
             run_id: str,
             place: Place,
             logs: partial[LogOptions],
+            part: partial[PartOptions],
             own: Callable[[], object],
             lines: partial[LineOptions],
             shown: partial[ShownOptions],
         ) -> object:
             more = {each.name: getattr(own(), each.name) for each, _ in declared(kind)}
             display = shown()
-            return command(*args, asked=Asked(run_id, place, logs(), display, lines(zones=display.zones), **more))
+            asked = Asked(run_id, place, logs(), part(), display, lines(zones=display.zones), **more)
+            return command(*args, asked=asked)
 
-        options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
-        run = run_argument()
+        options = asks(logs=LogOptions, part=PartOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
+        run = run_argument(objects=True)
         return run(place_options()(options))  # type: ignore[return-value]
 
     return decorated

@@ -10,12 +10,11 @@ from functools import partial
 
 import click
 
-from flarelog.cli.completion import complete_site
+from flarelog.cli.asked import LogOptions
 from flarelog.cli.lines import ZONES, LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import aligned, end, narrowed, say, terminal_columns, width
-from flarelog.cli.there import origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.contents import text_of
 from flarelog.detect.base import Finding
@@ -24,7 +23,6 @@ from flarelog.detect.table import Table
 from flarelog.errors import FAILED, NOT_FOUND, OK
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.lines.times import shown
-from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.sources.zone import system_zone
 from flarelog.text import are, legible, several
@@ -35,7 +33,6 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.health import few_missing
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import Told, found_in, searching
-from flarelog.viewers.selection import Selection
 
 EXAMPLES = """\b
 Examples:
@@ -45,6 +42,8 @@ Examples:
   flarelog findings job-1 --store logs --site site-1
   # causes alone, one JSON object a line
   flarelog findings job-1 --store logs --roots -o json
+  # findings in what a Kubernetes job wrote, in all runs
+  flarelog findings job/train
   # findings of your own rules as well
   flarelog findings job-1 --store logs --rules rules.toml
 """
@@ -55,26 +54,6 @@ OPTIONAL = ("COUNT", "SEVERITY", "RANK", "TIME")  # in the order in which they a
 
 @frozen
 class FindingsOptions:
-    sites: tuple[str, ...] = typed(
-        (),
-        "Look only at sites that match. Repeatable.",
-        flag="site",
-        metavar="GLOB",
-        complete=complete_site,
-        commas=True,
-    )
-    logs: tuple[str, ...] = typed(
-        (),
-        "Look only at logs that match. Repeatable.  [default: all but NVFlare's copies of log.txt]",
-        flag="log",
-        metavar="GLOB",
-    )
-    rank_map: tuple[str, ...] = typed(
-        (),
-        "Rank of a log ('site-1/**=0'), or of its lines with [default3]: ('node.log:3=11'). Repeatable.",
-        metavar="SITE/LOG[:LOCAL]=RANK",
-    )
-    latest: bool = typed(False, "Look at the run that began last.")
     rescan: bool = typed(False, "Search all logs again, instead of using what the receiver found while they came.")
     roots: bool = typed(False, "Show only findings that may be a cause.")
     rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
@@ -93,7 +72,7 @@ class FindingsOptions:
     help=f"""{EXAMPLES}
 
 Show what went wrong in RUN: lines that are known signs of trouble, in the order of time. A finding is evidence, not a
-verdict.
+verdict. In the place of RUN, KIND/NAME looks at what a pod or a job wrote, as in logs.
 
 \b
 ROLE of a finding:
@@ -107,14 +86,13 @@ read, 3 if there is no such log or nothing was found, 4 if the receiver cannot b
 read, 78 if a file of rules is wrong.
 """,
 )
-@run_argument()
+@run_argument(objects=True)
 @place_options()
-@asks(own=FindingsOptions)
-def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
+@asks(logs=LogOptions, own=FindingsOptions)
+def command(run_id: str, place: Place, logs: partial[LogOptions], own: partial[FindingsOptions]) -> None:
     many_lines()
     tune_memory()
-    options = own()
-    end(lambda: _found(which(run_id, place, latest=options.latest), place, options))
+    end(lambda: _found(run_id, place, logs(), own()))
 
 
 def table(files: Sequence[str]) -> Table:
@@ -128,20 +106,23 @@ def table(files: Sequence[str]) -> Table:
     return found
 
 
-def _found(run: str, place: Place, options: FindingsOptions) -> int:
-    """Print the findings of *run*; returns the exit code. Raises FlarelogError, OSError."""
+def _found(named: str, place: Place, logs: LogOptions, options: FindingsOptions) -> int:
+    """Print the findings of the *logs* of the run or object *named*; returns the exit code. Raises FlarelogError,
+    OSError.
+    """
     lines = Lines(LineOptions(zones=options.zones, bars="off"), terminal=False)
     signatures = table(options.rules)
-    selection = Selection(run_name(run), options.sites, options.logs)
+    run, of = logs.demand_run(named, place)
+    selection = logs.selection(run, of)
     reading = Reading(
-        origin(place),
+        logs.origin(selection, place),
         selection,
         View(new=drawn(signatures), notes=False, keep=kept(signatures)),
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
-    asks = place.store is None and not (options.rescan or options.rules or options.zones or options.rank_map)
-    new = searching(signatures, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps)
+    asks = place.store is None and not (options.rescan or options.rules or options.zones or logs.rank_map)
+    new = searching(signatures, RankChooser(RankChoice.of((), "", logs.rank_map)), lines.stamps)
 
     async def look() -> tuple[Told, First | None]:
         async with reading.origin:
@@ -157,7 +138,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         found = [each for each in found if each.is_root]
     if not found:
         if reading.readable or not reading.unread:
-            say(f"flarelog: {nothing(run, [*reading.readable, *reading.unstored])}")
+            say(f"flarelog: {nothing(run or of, [*reading.readable, *reading.unstored])}")
         return FAILED if reading.unreadable else NOT_FOUND
     if options.output == "json":
         for each in found:
@@ -185,11 +166,12 @@ def _first_sentences(first: First | None, place: Sequence[str]) -> Iterator[str]
 
 
 def _table(found: Sequence[Finding]) -> list[str]:
+    several_runs = len({each.stream.run for each in found}) > 1
     rows = [("ROLE", "SEVERITY", "TIME", "SITE/LOG", "RANK", "FINDING", "COUNT")]
     for each in found:
         when = shown(each.time // 1_000_000_000 * 1_000_000_000, None)[:19] + "Z" if each.time is not None else "-"
         rank = "-" if each.rank is None else str(each.rank)
-        where = f"{each.stream.site}/{each.stream.name}"
+        where = f"{f'{each.stream.run}/' if several_runs else ''}{each.stream.site}/{each.stream.name}"
         rows.append((each.role, each.severity.name, when, where, rank, each.signature, f"{each.count:,}"))
     columns = terminal_columns()
     room = None if columns is None else columns - LEAST_TEXT - 2

@@ -15,7 +15,6 @@ from functools import cache
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines
 from flarelog.cli.running import talk
-from flarelog.cli.there import origin
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND
 from flarelog.lines.line import Line
@@ -31,26 +30,25 @@ from flarelog.viewers.first_error import First, LineSearch
 from flarelog.viewers.first_error import first_error as first_of
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
+from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.searching import AROUND, found_in, searching
 from flarelog.viewers.selection import Selection
 
 
-def first_error(asked: Asked, chosen: Selection) -> int:
-    """Show the first error of any site. Raises FlarelogError, OSError."""
+def first_error(asked: Asked, chosen: Selection, found: Origin) -> int:
+    """Show the first error of any site in the *chosen* streams at *found*. Raises FlarelogError, OSError."""
     lines = Lines(replace(asked.lines, bars=asked.lines.bars or "off"), terminal=False, searching=True)
     choice = lines.choice
     around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
-    ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
+    ranks = RankChooser(RankChoice.of(asked.part.rank_globs, asked.part.ranks, asked.logs.rank_map))
     ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, stream.key)
     view = View(choice, lines.renderer, lines.stamps, levels=lines.leveled, notes=False, ranks=ranked)
     table = Table()
     keep = None if choice.level else kept(table)
     known = replace(view, choice=replace(choice, before=0, after=0), new=drawn(table), keep=keep)
-    reading = Reading(
-        origin(asked.place), chosen, known, cache(talk), ordered=True
-    )  # talk: once, whichever reading says it
+    reading = Reading(found, chosen, known, cache(talk), ordered=True)  # talk: once, whichever reading says it
     looking = LineSearch(reading, view, around, ranks)
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
@@ -115,16 +113,16 @@ def _explain(first: First, asked: Asked, findings: int, logs: int) -> None:
     for sentence in cause_sentences(root, first.places, asked.place.words):
         talk(sentence)
     if findings > 1:
-        talk(f"all {findings} findings: {command('findings', asked.run, *asked.place.words)}")
+        talk(f"all {findings} findings: {command('findings', asked.run or asked.object, *asked.place.words)}")
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     """The sentence that no error was found, with the limits of the search: filters, gaps, logs that go on."""
-    logs, lines = asked.logs, asked.lines
+    part, lines = asked.part, asked.lines
     narrowed = {
-        "--from": logs.starts,
-        "--rank": logs.rank_globs,
-        "--ranks": logs.ranks,
+        "--from": part.starts,
+        "--rank": part.rank_globs,
+        "--ranks": part.ranks,
         "--since": lines.since,
         "--until": lines.until,
         "--include": lines.include,
@@ -132,4 +130,4 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     }
     by = ", ".join(flag for flag, given in narrowed.items() if given)
     what = f"no error was found among the lines of {{}} that {by} left" if by else "no error was found in {}"
-    return nothing(asked.run, infos, what)
+    return nothing(asked.run or asked.object, infos, what)

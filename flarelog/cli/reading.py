@@ -16,7 +16,6 @@ from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines, demand_apart, heed_habits, unused
 from flarelog.cli.pager import pager
 from flarelog.cli.running import end, talk
-from flarelog.cli.there import only_run, origin, which
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.completeness import incomplete_lines, open_line
 from flarelog.errors import FAILED, NOT_FOUND, OK, FlarelogError
@@ -70,20 +69,17 @@ def _read(context: click.Context, asked: Asked) -> int:
         tail is None
         and follow
         and terminal
-        and not (raw or asked.first_error or asked.logs.starts or asked.lines.since)
+        and not (raw or asked.first_error or asked.part.starts or asked.lines.since)
     ):
         tail = LAST
-    chosen, found = asked.selection(None if tail == -1 else tail), origin(asked.place)
-    if not asked.run:
-        from flarelog.viewers.every_run import EveryRun  # most calls name a run, or there is one
-
-        found = EveryRun(found, chosen)
+    chosen = asked.selection(None if tail == -1 else tail)
+    found = asked.logs.origin(chosen, asked.place)
     if raw:
         return _raw(found, chosen, asked)
     if asked.first_error:
         from flarelog.cli.first_error import first_error  # other calls need no signatures
 
-        return first_error(asked, chosen)
+        return first_error(asked, chosen, found)
     code = OK  # if the user leaves the pager
     with pager(wanted=not follow and terminal and asked.pager) as paged:
         options = asked.lines
@@ -97,7 +93,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         one = names_one(chosen)
         # logs omits the prefix if only one log was found; follow knows the selection alone, as more logs may come.
         prefix = False if shown.template is not None else None if one or not follow else True
-        ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
+        ranks = RankChooser(RankChoice.of(asked.part.rank_globs, asked.part.ranks, asked.logs.rank_map))
 
         def rank(stream: StreamId, line: Line) -> int | None:
             return ranks.rank(stream.key, line.offset, plain(line.text))
@@ -151,20 +147,13 @@ def _read(context: click.Context, asked: Asked) -> int:
 
 
 def _of_runs(context: click.Context, asked: Asked) -> Asked:
-    """*asked*, with its run; without one if logs are wanted by what wrote them, and no run is named. Logs of a chosen
-    job are merged by time unless an option says otherwise. Raises UsageError, NotFound.
+    """*asked*, with its run, or its object. Logs of a chosen job are merged by time unless an option says otherwise.
+    Raises UsageError, NotFound.
     """
-    if is_object(asked.run):
-        asked = changed(asked, run="", object=asked.run)
-    if (asked.object or asked.logs.selector) and context.get_parameter_source("order") is ParameterSource.DEFAULT:
+    run, of = asked.logs.demand_run(asked.run, asked.place)
+    if (of or asked.logs.selector) and context.get_parameter_source("order") is ParameterSource.DEFAULT:
         asked = changed(asked, shown=changed(asked.shown, order="time"))
-    if asked.object and asked.logs.latest:
-        raise click.UsageError(f"--latest chooses one run, and {asked.object} is looked for in all: leave out one")
-    if asked.run or asked.logs.latest or not (asked.object or asked.logs.names_pods):
-        return changed(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
-    if asked.first_error:
-        return changed(asked, run=asyncio.run(only_run(asked.place, asked.selection(None))))
-    return asked
+    return changed(asked, run=run, object=of)
 
 
 def _matched(reading: Reading, display: MatchDisplay, asked: Asked) -> int:

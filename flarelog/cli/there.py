@@ -13,7 +13,7 @@ import click
 from flarelog.cli.options import Place
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import RunInfo, StreamInfo, with_rests
-from flarelog.names import DOCTORS_RUN, natural, run_name, shown
+from flarelog.names import DOCTORS_RUN, natural, run_name
 from flarelog.records import ordered
 from flarelog.text import some
 from flarelog.viewers.selection import Selection
@@ -60,23 +60,6 @@ def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
         names = some([info.run for info in newest], NAMED)
         raise click.UsageError(f"{where} has {len(newest)} runs, {names}: name one, or give --latest")
     return newest[0].run
-
-
-async def only_run(place: Place, wanted: Selection) -> str:
-    """The one run at *place* that has a *wanted* log. Raises NotFound where none has, UsageError where several have."""
-    from flarelog.viewers.every_run import EveryRun  # most calls name a run, or there is one
-
-    every = EveryRun(origin(place), wanted)
-    async with every:
-        await every.streams("")
-        if not every.chosen:
-            from flarelog.viewers.missing import absent  # needed after a mistake only
-
-            raise await absent(every, wanted)
-    if len(every.chosen) > 1:
-        names = some([shown(run) for run in every.chosen], NAMED)
-        raise click.UsageError(f"such logs are in {len(every.chosen)} runs, {names}: name one")
-    return next(iter(every.chosen))
 
 
 async def look(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from operator import itemgetter
+from typing import TypeVar
 
 from flarelog.detect import collective, general, network
 from flarelog.detect.base import CAUSE, RELAYS, WENT_ON, Finding, Role
@@ -43,6 +45,7 @@ MOMENT = 4 << 10  # bytes of a log within which lines belong together
 _JOB = next(each for each in general.SIGNATURES if each.id == "job.failed")
 
 Ahead = Callable[[StreamId], int]
+InRun = TypeVar("InRun", Finding, StreamInfo)
 Placed = tuple[int | None, Finding]  # a finding, and the time by which its line was written
 Words = Mapping[tuple[StreamId, int], bool]  # by place: whether the finding there names the failure
 
@@ -55,10 +58,19 @@ def judged(
 
     A finding without a time was written before the next timed finding of its log, before its command ended, and before
     it arrived (before the log's last byte did, if its arrival is unknown). A finding whose time stays unknown sorts
-    last. The end of a command sorts behind all findings of its logs.
+    last. The end of a command sorts behind all findings of its logs. Each run is judged for itself.
     """
+    every = list(findings)
+    runs = {each.stream.run for each in every} | {info.stream.run for info in infos}
+    if len(runs) > 1:
+        timed = [
+            one
+            for run in sorted(runs, key=natural)
+            for one in _timed(judged(_in_run(run, every), _in_run(run, infos), ahead), ahead)
+        ]
+        return [each for _, each in sorted(timed, key=itemgetter(0))]
     well = {info.stream: info.exits for info in infos if info.exits}
-    found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
+    found = [_ended_well(each, well.get(each.stream, ())) for each in (*every, *exits(infos))]
     placed = _placed(found, infos, ahead)
     words = _words(found, infos)
     placed = _without_relays(_without_shells(_only_ended(placed, words)))
@@ -80,6 +92,18 @@ def judged(
         own = next(n for n, other in enumerate(out) if (other.stream, other.offset) == (each.stream, each.offset))
         out.insert(own, each)
     return out
+
+
+def _in_run(run: str, those: Iterable[InRun]) -> list[InRun]:
+    return [each for each in those if each.stream.run == run]
+
+
+def _timed(findings: Iterable[Finding], ahead: Ahead) -> Iterator[tuple[int, Finding]]:
+    """*findings* with the times by which they are sorted; one without a time stays next to the one before it."""
+    latest = 0
+    for each in findings:
+        latest = max(latest, each.time - ahead(each.stream)) if each.time is not None else latest
+        yield latest, each
 
 
 def _behind(each: Finding, time: int | None, earliest: int | None) -> Finding:

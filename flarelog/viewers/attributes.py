@@ -22,7 +22,7 @@ LABEL = "k8s.pod.label."
 KINDS = {
     "pod": ("po", "pods"),
     "job": ("jobs",),
-    "jobset": ("jobsets", "trainjob"),
+    "jobset": ("jobsets", "trainjob", "trainjobs"),
     "pytorchjob": ("pytorchjobs",),
     "deployment": ("deploy", "deployments"),
     "statefulset": ("sts", "statefulsets"),
@@ -32,7 +32,15 @@ KINDS = {
 """The kinds that may stand before a name, with their other spellings."""
 
 _SPELLED = {word: kind for kind, others in KINDS.items() for word in (kind, *others)}
-_OBJECT = late(r"([a-z][a-z0-9.]*)/([^/]+)", re.IGNORECASE)
+_GROUPS = {
+    "pod": (),
+    "job": ("batch",),
+    "jobset": ("jobset.x-k8s.io", "trainer.kubeflow.org"),
+    "pytorchjob": ("kubeflow.org",),
+}
+"""The groups of the API that may stand behind a kind, as in ``job.batch``; of other kinds ``apps``."""
+_MADE = {"cronjob": "job", "cronjobs": "job", "cj": "job"}  # kinds whose objects make others, named NAME-NUMBER
+_GROUP = late(r"(?:v\d+(?:(?:alpha|beta)\d+)?(?:\.|$))?(.*)")
 _AT_COMMA = late(r",(?![^()\[\]]*[)\]])")
 _EQUAL = late(r"([^=!(),\s]+)\s*==?\s*([^=!(),\s]*)")
 _IN = late(r"([^=!(),\s]+)\s+in\s*\(([^()]*)\)")
@@ -85,20 +93,38 @@ def labels(texts: Iterable[str]) -> tuple[Wanted, ...]:
     return tuple(found)
 
 
+def names_of(pods: Sequence[str], namespaces: Sequence[str]) -> tuple[Wanted, ...]:
+    """The attributes of pods with a name that one of the globs *pods* matches, and a namespace of *namespaces*; empty:
+    any. Raises InvalidOption.
+    """
+    given = (("namespace", tuple(namespaces)), ("pod", tuple(pods)))
+    return tuple(Wanted(f"k8s.{what}.name", names, f"{what} {' or '.join(names)}") for what, names in given if names)
+
+
 def is_object(text: str) -> bool:
     """Whether *text* is meant as ``KIND/NAME``: no run's name has a ``/``."""
-    return _OBJECT.fullmatch(text) is not None
+    return "/" in text
 
 
-def of_object(text: str) -> Wanted:
-    """The attribute of what *text*, which ``is_object``, names. Raises InvalidOption."""
-    found = _OBJECT.fullmatch(text)
-    kind = _SPELLED.get(found[1].lower()) if found is not None else None
-    if found is None or kind is None:
-        meant = nearest(text.partition("/")[0], _SPELLED)
-        hint = f": did you mean {meant}/{text.partition('/')[2]}?" if meant else ""
-        raise InvalidOption(f"{quoted(text)} is no run, and of no kind of {', '.join(KINDS)}{hint}")
-    return Wanted(f"k8s.{kind}.name", (found[2],), f"{kind} {found[2]}")
+def of_object(text: str) -> tuple[Wanted, ...]:
+    """The attributes of what *text*, which ``is_object``, names: ``KIND/NAME``, or ``KIND/NAMESPACE/NAME``; the kind
+    may have its group, as in ``job.batch``. Raises InvalidOption.
+    """
+    kind, *names = text.split("/")
+    word, _, behind = kind.lower().partition(".")
+    group, known = _GROUP.fullmatch(behind), _SPELLED.get(word)
+    if known is None or group is None or (group[1] and group[1] not in _GROUPS.get(known, ("apps",))):
+        made = f"'{_MADE[word]}/{names[-1]}-*'" if word in _MADE else ""
+        near = made or (f"{near}/{names[-1]}" if known is None and (near := nearest(kind, _SPELLED)) else "")
+        others = "choose a run's logs with --site and --log, or pods by a label, as in -l app=x"
+        hint = f"did you mean {near}?" if near else others
+        raise InvalidOption(f"{quoted(text)} is no run, and of no kind of {', '.join(KINDS)}: {hint}")
+    if len(names) > 2:
+        raise InvalidOption(f"{quoted(text)} has too many parts: write {kind}/NAMESPACE/NAME")
+    if not all(names):
+        form = "NAME" if not names[-1] else "NAMESPACE/NAME"
+        raise InvalidOption(f"{quoted(text)} is no run, and names nothing: write {kind}/{form}")
+    return (*names_of((), names[:-1]), Wanted(f"k8s.{known}.name", (names[-1],), f"{known} {names[-1]}"))
 
 
 def held(marks: Iterable[Mark]) -> Iterator[Mapping[str, str]]:

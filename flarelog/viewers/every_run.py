@@ -9,13 +9,17 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, StreamInfo
 from flarelog.records import ordered
+from flarelog.stores.moments import POINTS, Moment
 from flarelog.viewers.origin import Origin, SoFar
 from flarelog.viewers.selection import Selection
+
+if TYPE_CHECKING:
+    from flarelog.wire.codec.findings import FoundIn
 
 TOGETHER = 16  # runs: if more are to be listed, one list of all takes less time
 RUNS_EVERY, RUNS_SHARE = 5.0, 20  # seconds between two looks at all runs, and at least so many times what one takes
@@ -81,9 +85,19 @@ class EveryRun:
         return await self._origin.streams("")
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
-        runs = (run,) if run else tuple(self.chosen)
-        found = [info for one in runs for info in await self._origin.grown(one, sites, within)]
+        found = [info for one in self._runs(run) for info in await self._origin.grown(one, sites, within)]
         return list({info.stream: info for info in found}.values())
+
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        found = [each for one in self._runs(run) for each in await self._origin.timeline(one, site, points)]
+        return sorted(found, key=lambda each: each.at)
+
+    async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
+        answers = [await self._origin.findings(one, site) for one in self._runs(run)]
+        return [each for answer in answers for each in answer or ()] if None not in answers else None
+
+    def _runs(self, run: str) -> tuple[str, ...]:
+        return (run,) if run else tuple(self.chosen)
 
     async def state(self, run: str) -> RunState:
         """The state of *run*; of all runs together ENDED once each that has a wanted log has ended."""

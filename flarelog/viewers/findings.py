@@ -52,13 +52,14 @@ def drawn(table: Table) -> Callable[[], Renderer]:
 
 
 def nothing(run: str, infos: Sequence[StreamInfo], what: str = "no known trouble was found in {}") -> str:
-    """The sentence that nothing was found, with the logs that were searched, whose number *what* takes, and the bytes
-    that are missing.
+    """The sentence that nothing was found in *run*, which may be an object's ``KIND/NAME``, or empty: the logs that
+    were searched, whose number *what* takes, and the bytes that are missing.
     """
     stored = [info for info in infos if not info.unstored]
+    where = f"run {run}" if run and "/" not in run else run or "all runs"
     if not stored:
-        return "; ".join([f"run {run} has no such log", *few_missing(infos)])
-    said = [what.format(f"{several(len(stored), 'log')} of run {run}")]
+        return "; ".join([f"{where} has no such log" if run else "no run has such a log", *few_missing(infos)])
+    said = [what.format(f"{several(len(stored), 'log')} of {where}")]
     if open_ := sum(not info.sealed for info in stored):
         said.append(f"{open_} of them {'have' if open_ > 1 else 'has'} not ended")
     return "; ".join([*said, *few_missing(infos)])

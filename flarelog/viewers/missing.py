@@ -10,8 +10,8 @@ from flarelog import globs
 from flarelog.errors import FlarelogError, InvalidName, NotFound
 from flarelog.late import late
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId, StreamInfo
-from flarelog.names import DOCTORS_RUN, asked_pod, given_run, natural, nearest, shown
+from flarelog.model import StreamInfo
+from flarelog.names import DOCTORS_RUN, given_run, natural, nearest, shown
 from flarelog.records import unstored_sentences
 from flarelog.text import legible, some
 from flarelog.viewers.attributes import LABEL, Wanted, have, held
@@ -44,9 +44,6 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     there = [stream for stream in streams if not of_sites or globs.any_of(of_sites, stream.site)]
     if not of_logs or any(globs.any_of(of_logs, name) for stream in there for name in stream.names):
         return lacking(wanted.attributes, [info for info in infos if wanted.has(info.stream)], where)
-    pods = [pod for log in of_logs if (pod := asked_pod(log)) is not None]
-    if len(pods) == len(of_logs):
-        return _no_pod(pods, there, where)
     return _unknown("log", of_logs, {stream.name for stream in there}, where)
 
 
@@ -183,19 +180,6 @@ def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) 
     names = sorted(known, key=natural)
     listed = f" (it has {_listed(names)})" if names else ""
     return f"{where} has no {what} {' or '.join(asked)}{listed}", suggested(what, asked, names)
-
-
-def _no_pod(asked: Sequence[tuple[str, str]], there: Iterable[StreamId], where: str) -> tuple[str, str]:
-    """As ``missing``, for pods, each a namespace and a name, of which the logs *there* are not."""
-    split = (stream.name.split("/") for stream in there)
-    known = {(parts[0], parts[1].rpartition(".")[0]) for parts in split if len(parts) == 3 and "." in parts[1]}
-    if all(namespace == "*" for namespace, _ in asked):
-        return _unknown("pod", [pod for _, pod in asked], {pod for _, pod in known}, where)
-    if all(pod == "*" for _, pod in asked):
-        return _unknown(
-            "namespace", [namespace for namespace, _ in asked], {namespace for namespace, _ in known}, where
-        )
-    return _unknown("pod", list(map("/".join, asked)), set(map("/".join, known)), where)
 
 
 def suggested(what: str, asked: Sequence[str], known: Collection[str]) -> str:

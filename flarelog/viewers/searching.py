@@ -83,7 +83,8 @@ async def _looked(reading: Reading, search: Search) -> None:
         size = sum(info.committed for info in reading.infos)
         read = sum(each.received for each in reading.streams.values())
         so_far = f": {min(read, size):,} of {size:,} bytes so far" if size else ""
-        return f"reading the logs of run {reading.selection.run}{so_far}"
+        run = f" of run {reading.selection.run}" if reading.selection.run else ""
+        return f"reading the logs{run}{so_far}"
 
     async with _waiting(reading.say, reads):
         await Batch(reading, search, ranks=search.ranks).run()
@@ -178,7 +179,9 @@ async def found_in(
     if rest:
         await searched(part, search, new)
     latest = {info.stream: info for info in (*infos, *part.infos)}
-    found = [*(one for each in kept for one in each.findings), *search.raw(list(latest.values()), reading.ahead, now)]
+    raw = search.raw(list(latest.values()), reading.ahead, now)
+    # A log of the same name in another run was read as well.
+    found = [*(one for each in kept for one in each.findings), *(one for one in raw if one.stream not in told)]
     more = sum(each.more for each in kept) + search.more
     return Told(judged(found, list(latest.values()), reading.ahead), more, frozenset(part.streams)), search
 

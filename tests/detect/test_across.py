@@ -50,6 +50,14 @@ def test_a_cascade_behind_a_root_is_a_symptom() -> None:
     assert roles(timeout(700), at(100, OOM)) == [("cuda.oom", "root"), ("nccl.timeout", "symptom")]
 
 
+def test_each_run_is_judged_for_itself_and_all_are_in_the_order_of_time() -> None:
+    other = replace(timeout(700), stream=StreamId("run-2", "site-2", "train.log"))
+    found = judged([other, at(100, OOM), timeout(800)])
+    assert [(each.stream.run, each.role) for each in found] == [
+        *(("run-1", "root"), ("run-2", "root"), ("run-1", "symptom"))
+    ]
+
+
 def test_a_cascade_before_every_root_is_one() -> None:
     assert roles(timeout(100), at(700, OOM)) == [("nccl.timeout", "root"), ("cuda.oom", "root")]
 

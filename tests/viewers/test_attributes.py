@@ -11,7 +11,7 @@ from flarelog.errors import InvalidOption
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Generation, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.viewers import every_run
-from flarelog.viewers.attributes import Wanted, attributes, have, is_object, labels, may_have, of_object
+from flarelog.viewers.attributes import Wanted, attributes, have, is_object, labels, may_have, names_of, of_object
 from flarelog.viewers.every_run import EveryRun
 from flarelog.viewers.flow import View
 from flarelog.viewers.missing import missing, unmatched_parts
@@ -43,10 +43,14 @@ def told(*words: str) -> tuple[Mark, ...]:
         (labels(["app=train,example.org/a_b.c-d=x"]), True),
         (labels(["app=train", "tier=x"]), False),
         (labels(["app=tr*"]), True),
-        ((of_object("pod/web-0"),), True),
-        ((of_object("po/web-*"),), True),
-        ((of_object("Pods/web-1"),), False),
-        ((of_object("job/web-0"),), False),
+        (of_object("pod/web-0"), True),
+        (of_object("po/web-*"), True),
+        (of_object("Pods/web-1"), False),
+        (of_object("job/web-0"), False),
+        (of_object("pod/ns/web-0"), True),
+        (of_object("pod/other/web-0"), False),
+        (names_of(["a", "web-*"], ["n?"]), True),
+        (names_of([], ["other"]), False),
         ((), True),
     ],
 )
@@ -85,25 +89,58 @@ def test_what_is_no_attribute_is_refused(text: str) -> None:
         attributes([text])
 
 
-def test_an_object_is_no_run_and_its_kind_is_known() -> None:
-    assert [is_object(text) for text in ("pod/web", "run-1", "", "a%2Fb", "pod/", "/pod", "a/b/c")] == [
-        *(True, False, False, False, False, False, False)
-    ]
-    assert of_object("sts/db").key == "k8s.statefulset.name"
-    assert of_object("trainjob/t").key == "k8s.jobset.name"
-    with pytest.raises(InvalidOption, match=r"of no kind of pod, job, .*did you mean job/x"):
-        of_object("jop/x")
+def test_no_run_has_a_slash_in_its_name() -> None:
+    named = {"pod/web": True, "a/b/c": True, "pod/": True, "/pod": True, "run-1": False, "": False, "a%2Fb": False}
+    assert {text: is_object(text) for text in named} == named
+
+
+@together(
+    "text, key",
+    [
+        ("sts/db", "k8s.statefulset.name"),
+        ("trainjob/t", "k8s.jobset.name"),
+        ("job.batch/t", "k8s.job.name"),
+        ("jobs.v1.batch/t", "k8s.job.name"),
+        ("Deployments.apps/t", "k8s.deployment.name"),
+        ("pods.v1./t", "k8s.pod.name"),
+        ("jobset.v1alpha2.jobset.x-k8s.io/t", "k8s.jobset.name"),
+        ("trainjob.trainer.kubeflow.org/t", "k8s.jobset.name"),
+        ("pytorchjob.kubeflow.org/t", "k8s.pytorchjob.name"),
+    ],
+)
+def test_a_kind_may_be_spelled_as_for_kubectl(text: str, key: str) -> None:
+    assert [one.key for one in of_object(text)] == [key]
+
+
+@together(
+    "text, error",
+    [
+        ("jop/x", r"of no kind of pod, job, .*: did you mean job/x\?"),
+        ("cronjob/x", r": did you mean 'job/x-\*'\?"),
+        ("job.batch.volcano.sh/x", r"of no kind of pod, .* or pods by a label, as in -l app=x"),
+        ("svc/web", r": choose a run's logs with --site and --log, or pods by a label"),
+        ("web-0/main", r": choose a run's logs with --site and --log"),
+        ("pod/", "'pod/' is no run, and names nothing: write pod/NAME"),
+        ("pod/ns/", "'pod/ns/' is no run, and names nothing: write pod/NAME"),
+        ("/web", "of no kind"),
+        ("pod/a/b/c", "'pod/a/b/c' has too many parts: write pod/NAMESPACE/NAME"),
+        ("pod//b", "'pod//b' is no run, and names nothing: write pod/NAMESPACE/NAME"),
+    ],
+)
+def test_what_names_no_object_is_refused_in_one_sentence(text: str, error: str) -> None:
+    with pytest.raises(InvalidOption, match=error):
+        of_object(text)
 
 
 @together(
     "log, wanted, may",
     [
-        ("ns/web.12345678/main.log", (of_object("pod/web"),), True),
-        ("ns/we.b.12345678/main.log", (of_object("pod/we.b"),), True),
-        ("ns/other.12345678/main.log", (of_object("pod/web"),), False),
+        ("ns/web.12345678/main.log", of_object("pod/web"), True),
+        ("ns/we.b.12345678/main.log", of_object("pod/we.b"), True),
+        ("ns/other.12345678/main.log", of_object("pod/web"), False),
         ("ns/other.12345678/main.log", labels(["app=x"]), True),
         ("ns/other.12345678/main.log", attributes(["k8s.namespace.name=other"]), False),
-        ("log.txt", (of_object("pod/web"),), True),
+        ("log.txt", of_object("pod/web"), True),
         ("log.txt", (), True),
     ],
 )
@@ -124,8 +161,8 @@ def every(origin: Held, *wanted: Wanted) -> EveryRun:
 
 
 def test_all_runs_that_have_one_are_read_as_one_and_pods_of_one_name_are_told_apart() -> None:
-    origin = every(pods("a/web", "b/web", "c/db"), of_object("pod/web"))
-    selection = Selection("", attributes=(of_object("pod/web"),))
+    origin = every(pods("a/web", "b/web", "c/db"), *of_object("pod/web"))
+    selection = Selection("", attributes=of_object("pod/web"))
     reading = Reading(origin, selection, View(), lambda text: None)
     found = asyncio.run(reading.listed())
     assert [str(info.stream) for info in found] == [
@@ -146,14 +183,14 @@ def test_many_runs_are_listed_together(count: int, monkeypatch: pytest.MonkeyPat
         return [info for one in runs for info in await Held.streams(origin, one, *args, **how)]
 
     monkeypatch.setattr(origin, "streams", streams)
-    found = asyncio.run(every(origin, of_object("pod/web")).streams(""))
+    found = asyncio.run(every(origin, *of_object("pod/web")).streams(""))
     assert len({info.stream.run for info in found}) == len(found) == count
     assert ("" in asked, len(asked)) == ((False, 4) if count == 3 else (True, 1))
 
 
 def test_what_grew_is_listed_without_its_attributes_and_stays_chosen() -> None:
-    origin = every(pods("a/web"), of_object("pod/web"))
-    reading = Reading(origin, Selection("", attributes=(of_object("pod/web"),)), View(), lambda text: None)
+    origin = every(pods("a/web"), *of_object("pod/web"))
+    reading = Reading(origin, Selection("", attributes=of_object("pod/web")), View(), lambda text: None)
 
     async def look() -> tuple[int, int]:
         (info,) = await reading.listed()
@@ -167,16 +204,16 @@ def test_what_grew_is_listed_without_its_attributes_and_stays_chosen() -> None:
 @together(
     "origin, wanted, found",
     [
-        (pods("a/web", "b/db"), (of_object("pod/wep"),), ("here has no pod wep (it has db, web)", "web")),
-        (pods("a/web"), (of_object("job/x"),), ("here has no job x: no log has the attribute k8s.job.name", "")),
+        (pods("a/web", "b/db"), of_object("pod/wep"), ("here has no pod wep (it has db, web)", "web")),
+        (pods("a/web"), of_object("job/x"), ("here has no job x: no log has the attribute k8s.job.name", "")),
         (pods("a/web", app="t"), labels(["app=s"]), ("here has no label app=s (it has t)", "")),
         (
             pods("a/web"),
             labels(["app=s"]),
             ("here has no label app=s: no log has the label app; agents pass on those of --pod-label", ""),
         ),
-        (pods(), (of_object("pod/x"),), ("here has no logs", "")),
-        (pods("a/web"), (of_object("pod/web"),), ("", "")),
+        (pods(), of_object("pod/x"), ("here has no logs", "")),
+        (pods("a/web"), of_object("pod/web"), ("", "")),
         (pods("a/web", app="\x1b[31mt"), labels(["app=s"]), (r"here has no label app=s (it has \x1b[31mt)", "")),
     ],
 )
@@ -211,7 +248,7 @@ def test_a_run_that_did_not_change_is_listed_again_only_while_it_has_a_producer(
 
     monkeypatch.setattr(origin, "infos", infos)
     monkeypatch.setattr(origin, "streams", streams)
-    reader = every(origin, of_object("pod/web"))
+    reader = every(origin, *of_object("pod/web"))
     looks = []
     for _ in range(3):
         listed.clear()
@@ -223,6 +260,6 @@ def test_a_run_that_did_not_change_is_listed_again_only_while_it_has_a_producer(
 def test_each_attribute_that_no_log_has_is_a_part() -> None:
     origin = pods("a/web", app="t")
     infos = asyncio.run(origin.streams("a"))
-    wanted = (*labels(["app=t,tier=x"]), of_object("pod/db"))
+    wanted = (*labels(["app=t,tier=x"]), *of_object("pod/db"))
     parts = unmatched_parts(Selection("a", attributes=wanted), infos)
     assert [each.attributes[0].said for each in parts] == ["label tier=x", "pod db"]
