@@ -5,22 +5,19 @@ The node is a directory with a writer that does what the kubelet does; ``make ku
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import signal
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from integration.harness.api import api_of
 from integration.harness.places import SITE, Place, Program, Receiver, until
-from tests.certificates import Authority
 from tests.sources.containers.node import DockerContainer, Pod
 
 SECONDS = 6.0
@@ -181,53 +178,13 @@ def test_readers_learn_of_a_log_whose_rest_cannot_be_compared(place: Place) -> N
     assert shown.ends() == 0, shown.talk()
 
 
-@contextmanager
-def api_of(directory: Path, pod: Pod, labels: dict[str, str], late: float) -> Iterator[tuple[str, ...]]:
-    """The options for an API that names *pod* after *late* seconds."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b""
-            if "watch=" not in self.path:
-                over.wait(late)
-                metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "labels": labels}
-                body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": metadata}]}).encode()
-            else:
-                over.wait(60)
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    over = threading.Event()
-    tls = Authority.new(directory).issue("api", hosts=("127.0.0.1",))
-    token = directory / "token"
-    token.write_text("secret")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(str(tls.cert), str(tls.key))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        url = f"https://127.0.0.1:{server.server_address[1]}"
-        yield "--api", url, "--api-token", str(token), "--api-ca", str(tls.ca)
-    finally:
-        over.set()
-        server.shutdown()
-        serving.join()
-        server.server_close()
-
-
 def test_once_waits_for_the_api_that_tells_the_runs(place: Place) -> None:
     receiver = place.serve()
     place.root.mkdir(exist_ok=True)
     pod = Pod(place.root)
     pod.write(container_lines(0, 5))
-    with api_of(place.directory / "api", pod, {"team": "blue"}, late=2.0) as options:
+    facts = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "labels": {"team": "blue"}}
+    with api_of(place.directory / "api", {"metadata": facts}, late=2.0) as options:
         program = agent(place, receiver, "--once", "--run-from", "label:team", *options)
         assert program.ends() == 0, program.talk()
     receiver.holds(bytes(pod.written), pod.log, run="blue")

@@ -85,11 +85,12 @@ def command(
       3   --root did not appear, or --once found no run there
       4   no receiver answered
       5   the receiver or the site does not allow a run, or a newer sidecar has
-          taken it over
+          taken it over; with --once: the Kubernetes API refuses
       6   everything is stored except for bytes that gaps record, or the log of
           a container is unverified
       7   the receiver acknowledged nothing for too long
-      78  a file that an option names cannot be used, or a glob cannot be read
+      78  a file that an option names cannot be used, such as a token that the
+          API does not know, or a glob cannot be read
 
     \b
     Example:

@@ -22,6 +22,7 @@ from flarelog.sender.outcome import worst
 from flarelog.sources.api.mirror import Mirror as ApiMirror
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import Consent
+from flarelog.sources.containers.copies import ANSWERS_WITHIN, unless
 from flarelog.sources.containers.gangs import Gangs
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.containers.options import ContainerOptions
@@ -33,7 +34,6 @@ from flarelog.sources.kubelet.mirror import Mirror
 KINDS = (*LAYOUTS, "kubelet", "api")
 ROOTS = {"cri": "/var/log/pods", "docker": "/var/lib/docker/containers"}
 AWAY = 10.0  # seconds between two attempts to watch pods, at most: logs depend on that
-ANSWERS_WITHIN = 30.0  # seconds that --once waits for the API where that tells the runs of logs
 _OF_FILES = ("start_at", "ignore_older")
 
 
@@ -55,6 +55,8 @@ def senders(
     """What makes the senders of containers' logs of the *kind*. *agents* makes an agent for each of *receivers*.
     *ranks*: look for them in the processes' environments.
     """
+    if where.api or kind in ("api", "kubelet"):  # otherwise logs are sent also without the API of the pod's own cluster
+        checked(where.demand)
     node, pods = where.node or os.environ.get("NODE_NAME", "") or site, None
     mirror: Mirror | ApiMirror | None = None
     if kind == "api":
@@ -139,19 +141,12 @@ class Informed(Together):
         kept = [asyncio.create_task(one.run()) for one in self._facts]
         try:
             if self._needed is not None:
-                await self._learn(self._needed)
+                await unless(self._draining, self._needed.learn(ANSWERS_WITHIN))
             return worst(await asyncio.gather(*(sender.run() for sender in self._senders)))
         finally:
             for one in self._facts:
                 one.drain()
             await asyncio.gather(*kept, return_exceptions=True)
-
-    async def _learn(self, pods: Pods) -> None:
-        """Wait until *pods* are known, for a while."""
-        waits = [asyncio.create_task(pods.wait()), asyncio.create_task(self._draining.wait())]
-        await asyncio.wait(waits, timeout=ANSWERS_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
 
     def drain(self) -> None:
         self._draining.set()

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, NotInstalled
+from flarelog.errors import CONFIGURATION, CannotConnect, FlarelogError, InvalidFile, NotAllowed, NotInstalled
 from flarelog.kubernetes import connection
-from flarelog.kubernetes.options import KubernetesOptions
+from flarelog.kubernetes.options import KubernetesOptions, trusted
+from flarelog.watched import stamp
 
 WATCH = 240  # seconds of one watch; servers end longer ones themselves
 SILENCE = 30.0  # seconds without an answer, or an event or its bookmark after a watch was to end
 PAGE = 500  # objects of one answer
 MOST = 64 << 20  # bytes of one object or page
 GONE = 410
+MISSING = b"404 page not found"  # what a file server in Go answers (net/http: NotFound)
 REFUSAL = 4096  # bytes of an answer that refuses
 
 
@@ -40,11 +41,24 @@ LISTED, COMPLETE = Change("LISTED", {}), Change("COMPLETE", {})
 
 
 class Answered(FlarelogError):
-    """The API answered with an error; *status* is its HTTP status."""
+    """The API answered with an error; *status* is its HTTP status, *said* its object of the kind Status: what is
+    between an agent and the API has none.
+    """
 
-    def __init__(self, sentence: str, status: int) -> None:
+    def __init__(self, sentence: str, status: int, said: Mapping[str, Any] | None = None) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.said = status, said or {}
+
+
+def is_final(error: FlarelogError) -> bool:
+    """Whether *error* is a decision of the API, or of the configuration: the same call would fail again."""
+    return isinstance(error, NotAllowed | InvalidFile)
+
+
+class UnknownToken(NotAllowed):
+    """The API does not know the token."""
+
+    exit_code = CONFIGURATION
 
 
 class Api:
@@ -52,23 +66,21 @@ class Api:
 
     def __init__(self, where: KubernetesOptions, transport: Any = None, name: str = "the Kubernetes API") -> None:
         try:
-            import ssl  # late: commands that never ask the API start without it
-
-            import httpx2
+            import httpx2  # late: commands that never ask the API start without it
         except ImportError:
             raise NotInstalled("the Kubernetes API needs httpx2: pip install 'flarelog[kubernetes]'") from None
-        self._httpx, self._ssl, self._where = httpx2, ssl, where
+        self._httpx, self._where = httpx2, where
         self._client: Any = None
         self._transport, self._name = transport, name
         self._trusted: Any = None  # the TLS context of the present CA
-        self._seen = (0, 0)  # inode and mtime in ns of the CA's file that the client was made with
+        self._seen: object = None  # the state of the CA's file that the client was made with
         self._old: set[Any] = set()
 
     async def objects(self, path: str, fields: str = "") -> AsyncIterator[Change]:
         """The objects of the list at *path* that *fields* select, and their changes, without an end.
 
-        Between LISTED and COMPLETE come all present objects as ADDED. Raises NotAllowed, CannotConnect and Answered:
-        call it again.
+        Between LISTED and COMPLETE come all present objects as ADDED. Raises NotAllowed, CannotConnect, Answered, and
+        InvalidFile for token and CA: call it again.
         """
         while True:
             yield LISTED
@@ -104,22 +116,27 @@ class Api:
             size = len(data) if whole else int(said) if said.isdigit() else begin + len(data)
             return data[begin : begin + length] if whole else data, size
 
+    async def object(self, path: str) -> Mapping[str, Any]:
+        """The object at *path*. Raises as ``objects``."""
+        async with self._answer(path, {}) as answer:
+            return parsed(await _body(answer, "an answer of the Kubernetes API"))
+
     async def text(self, path: str) -> str | None:
-        """The text at *path*; None if there is none. Raises as ``objects``."""
+        """The text at *path* of a file server; None if it has none. Raises as ``objects``."""
         async with self._answer(path, {}, {}, bad=(404,)) as answer:
             if await self._is_missing(path, answer):
                 return None
             return (await _body(answer, f"an answer to {path}")).decode("utf-8", "surrogateescape")
 
     async def _is_missing(self, path: str, answer: Any) -> bool:
-        """Whether a file server says that it has no such file. Raises Answered where the API itself misses something:
-        it says so as an object.
+        """Whether a file server says that it has no such file. Raises Answered where the API itself, or a proxy on the
+        way, misses something: each says so in another way.
         """
         if answer.status_code != 404:
             return False
         body = await _body(answer, f"an answer to {path}")
-        if body.startswith(b"{"):
-            raise _refusal(path, f"{self._name} at {self._where.url}", 404, body[:4096])
+        if body.strip() != MISSING:
+            raise _refusal(path, f"{self._name} at {self._where.url}", 404, body[:REFUSAL])
         return True
 
     async def raw(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
@@ -201,35 +218,26 @@ class Api:
         return CannotConnect(f"no answer from {self._name} at {self._where.url}: {str(error) or type(error).__name__}")
 
     def _headers(self) -> dict[str, str]:
-        try:
-            with open(self._where.token, encoding="ascii", errors="replace") as file:
-                return {"Authorization": f"Bearer {file.read().strip()}", "Accept-Encoding": "identity"}
-        except OSError as error:
-            why = f"the token for the Kubernetes API cannot be read: {self._where.token}: {error.strerror}"
-            raise NotAllowed(why) from error
+        return {"Authorization": f"Bearer {self._where.authorization()}", "Accept-Encoding": "identity"}
 
     def _made(self) -> Any:
         """The client; a new one if the CA has changed."""
-        try:
-            status = os.stat(self._where.ca)
-            seen = status.st_ino, status.st_mtime_ns
-            if self._client is None or seen != self._seen:
-                trusted = self._ssl.create_default_context(cafile=self._where.ca)
-                old, self._seen, self._trusted = self._client, seen, trusted
-                # No proxy of the environment: the API is in the cluster.
-                self._client = self._httpx.AsyncClient(
-                    base_url=self._where.url,
-                    verify=trusted,
-                    trust_env=False,
-                    timeout=self._timeout(),
-                    transport=self._transport,
-                )
-                if old is not None:
-                    closing = asyncio.ensure_future(old.aclose())
-                    self._old.add(closing)
-                    closing.add_done_callback(self._old.discard)
-        except OSError as error:
-            raise NotAllowed(f"the CA of the Kubernetes API cannot be read: {self._where.ca}: {error}") from error
+        seen = stamp(self._where.ca)
+        if self._client is None or seen != self._seen:
+            self._trusted = trusted(self._where.ca)
+            old, self._seen = self._client, seen
+            # No proxy of the environment: the API is in the cluster.
+            self._client = self._httpx.AsyncClient(
+                base_url=self._where.url,
+                verify=self._trusted,
+                trust_env=False,
+                timeout=self._timeout(),
+                transport=self._transport,
+            )
+            if old is not None:
+                closing = asyncio.ensure_future(old.aclose())
+                self._old.add(closing)
+                closing.add_done_callback(self._old.discard)
         return self._client
 
     def _timeout(self) -> Any:
@@ -251,17 +259,18 @@ async def _body(answer: Any, what: str) -> bytes:
 
 
 def _refusal(path: str, who: str, status: int, body: bytes) -> FlarelogError:
-    message = ""
+    message, said = "", None
     try:
         said = json.loads(body)
         message = str(said.get("message") or "") if isinstance(said, dict) else ""
     except (ValueError, RecursionError):
         message = body[:200].decode(errors="replace")
     if status == 401:
-        return NotAllowed(f"{who} does not know the token (401): {message}")
+        return UnknownToken(f"{who} does not know the token (401): {message}")
     if status == 403:
         return NotAllowed(f"{who} does not allow to read {path} (403): {message}")
-    return Answered(f"{who} answered {path} with {status}: {message}", status)
+    known = said if isinstance(said, dict) and said.get("kind") == "Status" else None
+    return Answered(f"{who} answered {path} with {status}: {message}", status, known)
 
 
 def _ended(found: Mapping[str, Any]) -> Answered:

@@ -70,7 +70,10 @@ class Kubelet:
         try:
             found = await getattr(self._proxy, call)(self._proxied + path, *args)
         except (NotAllowed, CannotConnect) as error:
-            raise error if refused is None else CannotConnect(f"{refused}; {error}") from error
+            if refused is None:
+                raise
+            kind = NotAllowed if isinstance(refused, NotAllowed) and isinstance(error, NotAllowed) else CannotConnect
+            raise kind(f"{refused}; {error}") from error
         if refused is not None:
             self._again = time.monotonic() + AGAIN
         if not self._said:

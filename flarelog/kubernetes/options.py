@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from flarelog.errors import InvalidOption
+from flarelog.contents import demanded, text_of
+from flarelog.errors import InvalidFile, InvalidOption
 from flarelog.options import option
+from flarelog.text import legible
 from flarelog.values import frozen
+
+if TYPE_CHECKING:
+    import ssl
+
+MOST = 1 << 20  # bytes of a token, and of a CA
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 USUAL = (
@@ -65,6 +73,21 @@ class KubernetesOptions:
         if self.api and not self.api.startswith("https://"):
             raise InvalidOption(f"api must be an address as https://HOST:PORT, not {self.api!r}")
 
+    def demand(self) -> None:
+        """Raises InvalidFile if the token, or a CA, cannot be used."""
+        self.authorization()
+        for ca in (self.kubelet_ca or self.ca, self.ca if self.url else ""):
+            if ca:
+                trusted(ca)
+
+    def authorization(self) -> str:
+        """The text of the token. Raises InvalidFile."""
+        what = f"the token for the Kubernetes API, {legible(self.token)},"
+        text = text_of(self.token, MOST, what)[1].strip()
+        if not (text and text.isascii() and text.isprintable()):
+            raise InvalidFile(f"{what} {'has more than a token' if text else 'is empty'}: give its file to --api-token")
+        return text
+
     @property
     def token(self) -> str:
         return self.api_token or f"{ACCOUNT}/token"
@@ -72,3 +95,15 @@ class KubernetesOptions:
     @property
     def ca(self) -> str:
         return self.api_ca or f"{ACCOUNT}/ca.crt"
+
+
+def trusted(path: str) -> ssl.SSLContext:
+    """A TLS context that trusts the CA in the file at *path*. Raises InvalidFile."""
+    import ssl  # late: commands that never ask the API start without it
+
+    what = f"the CA of the Kubernetes API, {legible(path)},"
+    demanded(path, MOST, what)
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise InvalidFile(f"{what} is no certificate: {getattr(error, 'reason', error)}") from error

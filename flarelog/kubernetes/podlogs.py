@@ -7,8 +7,8 @@ from contextlib import aclosing
 from urllib.parse import quote
 
 from flarelog.errors import FlarelogError
-from flarelog.kubernetes.attempts import Attempt
-from flarelog.kubernetes.client import Answered, Api, parsed
+from flarelog.kubernetes.attempts import Attempt, mapping
+from flarelog.kubernetes.client import Answered, Api
 from flarelog.kubernetes.pods import pod_of
 from flarelog.values import frozen
 
@@ -45,14 +45,16 @@ class PodLogs:
     async def attempt(self, of: Log) -> Attempt | None:
         """The present attempt of the container, None before the first one. Raises Gone, and as ``Api.objects``."""
         try:
-            text = await self._api.text(_path(of))
+            found = await self._api.object(_path(of))
         except Answered as error:
-            if error.status != _NOT_FOUND:
-                raise
-            text = None
-        pod = pod_of(parsed(text)) if text is not None else None
-        if pod is None or pod.uid != of.uid:
-            raise Gone(f"the pod {of.namespace}/{of.pod} is gone")
+            if error.status == _NOT_FOUND and mapping(error.said.get("details")).get("kind") == "pods":
+                raise _gone(of) from error
+            raise
+        pod = pod_of(found)
+        if pod is None:
+            raise Answered(f"the answer to {_path(of)} is no pod", 200)
+        if pod.uid != of.uid:
+            raise _gone(of)
         return pod.states.get(of.container)
 
     async def read(
@@ -74,12 +76,16 @@ class PodLogs:
                 async for piece in pieces:
                     yield piece
         except Answered as error:
-            if error.status in (_BAD_REQUEST, _NOT_FOUND):
+            if error.status in (_BAD_REQUEST, _NOT_FOUND) and error.said:
                 raise Unreadable(str(error)) from error
             raise
 
     async def close(self) -> None:
         await self._api.close()
+
+
+def _gone(of: Log) -> Gone:
+    return Gone(f"the pod {of.namespace}/{of.pod} is gone")
 
 
 def _path(of: Log) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -11,8 +12,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from flarelog.backoff import delay
-from flarelog.errors import FlarelogError
-from flarelog.kubernetes.client import COMPLETE, LISTED, Api
+from flarelog.errors import CannotConnect, FlarelogError
+from flarelog.kubernetes.client import COMPLETE, LISTED, Api, is_final
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.kubernetes.pods import Pod, pod_of
 from flarelog.values import changed
@@ -45,7 +46,9 @@ class Pods:
         self._path = f"/api/v1/namespaces/{quote(where.namespace)}/pods" if where.namespace else "/api/v1/pods"
         self._by_uid: dict[str, Pod] = {}
         self._gone: dict[str, float] = {}  # by UID: when the pod was deleted
-        self._draining, self._listed = asyncio.Event(), asyncio.Event()
+        self._draining, self._answered = asyncio.Event(), asyncio.Event()
+        self._failure: FlarelogError | None = None  # of the last attempt, until all pods are known
+        self.listed = False  # whether all pods are known
         self.version = 0  # changes with each fact
 
     def of(self, uid: str) -> Pod | None:
@@ -56,14 +59,12 @@ class Pods:
         """The pods that are there."""
         return [pod for uid, pod in self._by_uid.items() if uid not in self._gone]
 
-    @property
-    def listed(self) -> bool:
-        """Whether all pods are known."""
-        return self._listed.is_set()
-
-    async def wait(self) -> None:
-        """Wait until all pods are known."""
-        await self._listed.wait()
+    async def learn(self, within: float) -> None:
+        """Wait until all pods are known. Raises the error if the API refuses, or gives no list *within* seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._answered.wait(), within)
+        if not self.listed:
+            raise self._failure or CannotConnect(f"the Kubernetes API did not list the pods within {within:g} s")
 
     def drain(self) -> None:
         self._draining.set()
@@ -97,13 +98,18 @@ class Pods:
                         log.info("the Kubernetes API answers again")
                         failures = 0
                     if change is COMPLETE:
-                        self._listed.set()
+                        self.listed, self._failure = True, None
+                        self._answered.set()
                         self._gone |= dict.fromkeys(listed - self._gone.keys(), time.monotonic())
                         self.version += 1
                         continue
                     self._note(change.kind, pod_of(change.object), listed)
             except FlarelogError as error:
                 failures += 1
+                if not self.listed:
+                    self._failure = error
+                    if is_final(error):
+                        self._answered.set()
                 sentence, now = str(error), time.monotonic()
                 if sentence != said or now - told >= REPEAT:
                     log.warning("%s; %s; retrying", sentence, self._without)

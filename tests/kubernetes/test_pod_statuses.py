@@ -13,9 +13,10 @@ import pytest
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
 from flarelog.kubernetes import connection
 from flarelog.kubernetes.attempts import Attempt, attempt_of
-from flarelog.kubernetes.client import Answered, Api
+from flarelog.kubernetes.client import Answered, Api, UnknownToken
 from flarelog.kubernetes.podlogs import Gone, Log, PodLogs, Unreadable
 from tests.kubernetes.test_client import RECORDED, Pieces, body, where
+from tests.rows import together
 
 __all__ = ["where"]
 
@@ -126,24 +127,40 @@ def test_an_answer_of_a_known_length_and_one_that_is_no_http(where: Any, monkeyp
     ("status", "raises"),
     [(400, Unreadable), (404, Unreadable), (401, NotAllowed), (403, NotAllowed), (429, Answered), (500, Answered)],
 )
+@pytest.mark.parametrize("proxy", [False, True], ids=["the API", "a proxy"])
 def test_what_refuses_is_told_apart(
-    where: Any, monkeypatch: pytest.MonkeyPatch, status: int, raises: type[FlarelogError]
+    where: Any, monkeypatch: pytest.MonkeyPatch, status: int, raises: type[FlarelogError], proxy: bool
 ) -> None:
-    said = b'HTTP/1.1 %d No\r\nContent-Length: 20\r\n\r\n{"message": "never"}' % status
-    with pytest.raises(raises, match="never"):
+    body = b'{"message": "never"}' if proxy else b'{"kind": "Status", "message": "never"}'
+    said = b"HTTP/1.1 %d No\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+    with pytest.raises(FlarelogError, match="never") as error:
         asked(where, monkeypatch, said)
+    assert error.type is (Answered if proxy and raises is Unreadable else UnknownToken if status == 401 else raises)
 
 
 def test_another_pod_of_that_name_is_not_the_one(where: Any) -> None:
     pod = json.dumps({"metadata": {"uid": "uid-2", "name": "talker.0"}, "status": {}}).encode()
-    answers = iter([httpx2.Response(status, stream=Pieces(pod, 9)) for status in (200, 404)])
-    logs = PodLogs(Api(where, httpx2.MockTransport(lambda request: next(answers))))
-    for _ in range(2):
+    for status, said in ((200, pod), body("log-no-pod")):
+        answer = httpx2.Response(status, stream=Pieces(said, 9))
         with pytest.raises(Gone):
-            asyncio.run(logs.attempt(OF))
+            asyncio.run(PodLogs(Api(where, httpx2.MockTransport(lambda _, answer=answer: answer))).attempt(OF))
 
 
-def test_an_answer_that_is_no_object_does_not_say_that_the_pod_is_gone(where: Any) -> None:
-    answer = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=Pieces(b"[]", 9)))
-    with pytest.raises(Answered, match="no object"):
+@together(
+    "status, said, error",
+    [
+        (200, b"[]", "no object"),
+        (200, b"<html>", "no JSON"),
+        (200, b'{"message": "hello"}', "is no pod"),
+        (404, b"<html>", "with 404"),
+        (404, b"404 page not found", "with 404"),
+        (404, b'{"message": "no route"}', "with 404: no route"),
+        (404, b'{"kind": "Status", "message": "no such resource", "details": {}}', "with 404: no such resource"),
+    ],
+)
+def test_what_is_no_answer_about_a_pod_does_not_say_that_it_is_gone(
+    where: Any, status: int, said: bytes, error: str
+) -> None:
+    answer = httpx2.MockTransport(lambda _: httpx2.Response(status, stream=Pieces(said, 9)))
+    with pytest.raises(Answered, match=error):
         asyncio.run(PodLogs(Api(where, answer)).attempt(OF))

@@ -16,14 +16,14 @@ from typing import Protocol
 
 from flarelog import locks
 from flarelog.backoff import delay
-from flarelog.errors import FlarelogError, InvalidOption
+from flarelog.errors import FAILED, FlarelogError, InvalidOption
 from flarelog.kubernetes.attempts import Attempt
 from flarelog.kubernetes.podlogs import Gone, Log
 from flarelog.kubernetes.pods import Pod
 from flarelog.model import API
 from flarelog.sources.api.kept import Kept
 from flarelog.sources.api.reader import IDLE, UNSEEN, Reader, Server
-from flarelog.sources.containers.copies import LAST_WITHIN, Copying, Sender
+from flarelog.sources.containers.copies import ANSWERS_WITHIN, LAST_WITHIN, Copying, Sender, unless
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,9 @@ class Pods(Protocol):
         """Whether all pods are known."""
 
     def present(self) -> list[Pod]: ...
+
+    async def learn(self, within: float) -> None:
+        """Wait until all pods are known. Raises FlarelogError if the API refuses, or gives no list *within* seconds."""
 
 
 class Mirror(Copying):
@@ -69,6 +72,7 @@ class Mirror(Copying):
         self._news: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._used, self._measured = 0, -_MEASURED
+        self._failed: list[int] = []  # the exit codes of logs that could not be read once
 
     def _prepare(self) -> int:
         os.makedirs(self.root, mode=0o700, exist_ok=True)
@@ -115,7 +119,9 @@ class Mirror(Copying):
     # --- the loop
 
     async def run(self, senders: Sequence[Sender], *, once: bool) -> list[int]:
-        """Read, and send, until drained, or *once* what is there; returns the exit codes of *senders*."""
+        """Read, and send, until drained, or *once* what is there; returns the exit codes of *senders*, and of the logs
+        that could not be read *once*. Raises FlarelogError if the API does not list the pods *once*.
+        """
         if not self._lasting and not once:
             log.warning("without --state, an agent that is started again may send lines a second time")
         finding = asyncio.create_task(self._once() if once else self._find())
@@ -134,7 +140,7 @@ class Mirror(Copying):
             if not self._pods.listed:
                 log.error("the Kubernetes API did not list the pods, so that logs may be missing")
                 codes = [code or 1 for code in codes]
-            return codes
+            return [*codes, *self._failed]
         finally:
             for task in (finding, *sending, *self._tasks.values()):
                 task.cancel()
@@ -183,10 +189,9 @@ class Mirror(Copying):
             await asyncio.sleep(LOOK)
 
     async def _once(self) -> None:
-        while not self._pods.listed:
-            if self._draining.is_set():
-                return
-            await asyncio.sleep(LOOK)
+        await unless(self._draining, self._pods.learn(ANSWERS_WITHIN))
+        if not self._pods.listed:
+            return
         self._look(keep=False)
         await asyncio.gather(*(self._whole(reader) for reader in self._readers.values()))
         self._begin_unread()
@@ -198,7 +203,8 @@ class Mirror(Copying):
         except Gone:
             reader.leave()
         except (FlarelogError, OSError) as error:
-            self._say(str(error))
+            log.error("the log of %s is not sent, or not all of it: %s", reader.of, error)
+            self._failed.append(error.exit_code if isinstance(error, FlarelogError) else FAILED)
 
     def _look(self, *, keep: bool = True) -> None:
         """Apply what the API says of pods by now."""

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Coroutine
 from typing import Protocol
 
 log = logging.getLogger(__name__)
 
+ANSWERS_WITHIN = 30.0  # seconds that --once waits for the API, or a kubelet, to answer
 LAST_WITHIN = 5.0  # seconds for the last look of a drain
 REPEAT = 300.0  # seconds between two warnings of one trouble
 
@@ -41,6 +43,18 @@ class Copies:
         monotonic clock.
         """
         return math.inf
+
+
+async def unless(draining: asyncio.Event, work: Coroutine[object, None, None]) -> None:
+    """Do *work* until it is done, or *draining* is set. Raises what it raises."""
+    tasks = asyncio.create_task(work), asyncio.create_task(draining.wait())
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            await tasks[0]
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class Sender(Protocol):

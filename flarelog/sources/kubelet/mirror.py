@@ -16,8 +16,9 @@ from pathlib import Path
 from flarelog.backoff import delay
 from flarelog.errors import FlarelogError
 from flarelog.kubernetes.attempts import Attempt
+from flarelog.kubernetes.client import is_final
 from flarelog.kubernetes.watcher import Pods
-from flarelog.sources.containers.copies import LAST_WITHIN, Copying, Sender
+from flarelog.sources.containers.copies import ANSWERS_WITHIN, LAST_WITHIN, Copying, Sender, unless
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.kubelet.copy import Copy, Server
 
@@ -58,13 +59,13 @@ class Mirror(Copying):
 
     async def run(self, senders: Sequence[Sender], *, once: bool) -> list[int]:
         """Copy, and send, until drained, or *once* what is there; returns the exit codes of *senders*."""
-        if once:
-            while not await self._look():
-                await asyncio.sleep(PODS_EVERY)
-            self.drain()
-        finding = asyncio.create_task(self._find())
-        sending = [asyncio.ensure_future(sender.run()) for sender in senders]
+        sending: list[asyncio.Task[int]] = []
         try:
+            if once:
+                await unless(self._draining, self._first())
+                self.drain()
+            finding = asyncio.create_task(self._find())
+            sending = [asyncio.ensure_future(sender.run()) for sender in senders]
             await self._draining.wait()
             finding.cancel()
             for task in self._tasks.values():
@@ -92,10 +93,18 @@ class Mirror(Copying):
     def came(self, directory: str) -> bool:
         return directory in self._came
 
+    async def _first(self) -> None:
+        """Look until the server answers. Raises FlarelogError if it refuses, or does not answer for long."""
+        until = time.monotonic() + ANSWERS_WITHIN
+        while (error := await self._look()) is not None:
+            if is_final(error) or time.monotonic() >= until:
+                raise error
+            await asyncio.sleep(PODS_EVERY)
+
     async def _find(self) -> None:
         failures = 0
         while True:
-            failures = 0 if await self._look() else failures + 1
+            failures = 0 if await self._look() is None else failures + 1
             await self._news(PODS_EVERY if not failures else delay(failures, PODS_EVERY, 30.0))
 
     async def _news(self, within: float) -> None:
@@ -117,8 +126,8 @@ class Mirror(Copying):
             if states.keys() - found.keys():
                 return
 
-    async def _look(self) -> bool:
-        """Find new containers, and forget those that are gone; returns whether the server answered."""
+    async def _look(self) -> FlarelogError | None:
+        """Find new containers, and forget those that are gone; returns why the server did not answer, None: it did."""
         try:
             there, present = set[str](), set[str]()
             for pod in await self._server.names("pods"):
@@ -131,7 +140,7 @@ class Mirror(Copying):
                                 present.add(directory)
         except FlarelogError as error:
             self._say(str(error))
-            return False
+            return error
         if self._looked:
             self._came = (self._came & there) | (there - self._present)
         self._looked, self._present = True, frozenset(there)
@@ -147,7 +156,7 @@ class Mirror(Copying):
             self._seen.pop(directory, None)
             self._hurry.pop(directory, None)
             shutil.rmtree(os.path.join(self.root, directory), ignore_errors=True)
-        return True
+        return None
 
     async def _add(self, directory: str) -> None:
         """Copy what a new container has so far; its files appear together, so that their order is known at once."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.errors import InvalidOption
+from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.kubernetes.attempts import Attempt
 from flarelog.kubernetes.pods import Pod
 from flarelog.sources.api import kept as keeping
@@ -31,6 +31,10 @@ class Pods:
 
     def present(self) -> list[Pod]:
         return self.pods
+
+    async def learn(self, within: float) -> None:
+        if not self.listed:
+            raise NotAllowed("no")
 
 
 class Site:
@@ -143,14 +147,16 @@ class Sent:
 
 
 @pytest.mark.parametrize(
-    ("fault", "files"),
+    ("fault", "files", "codes"),
     [
-        pytest.param("away", ["0.log"], id="no-answer"),
-        pytest.param("gone", ["0.log.00000000-000001"], id="pod-gone"),
-        pytest.param("removed", ["0.log.00000000-000001"], id="log-gone"),
+        pytest.param("away", ["0.log"], [0, 4], id="no-answer"),
+        pytest.param("gone", ["0.log.00000000-000001"], [0], id="pod-gone"),
+        pytest.param("removed", ["0.log.00000000-000001"], [0], id="log-gone"),
     ],
 )
-def test_a_log_that_could_not_be_read_at_all_is_not_left_out(tmp_path: Path, fault: str, files: list[str]) -> None:
+def test_a_log_that_could_not_be_read_at_all_is_not_left_out(
+    tmp_path: Path, fault: str, files: list[str], codes: list[int]
+) -> None:
     site = Site(tmp_path)
     if fault == "removed":
         site.kubelet.end()
@@ -158,7 +164,7 @@ def test_a_log_that_could_not_be_read_at_all_is_not_left_out(tmp_path: Path, fau
     else:
         setattr(site.kubelet, fault, True)
     site.mirror._readers[DIRECTORY]._pace = Pace(again=0.0)
-    assert asyncio.run(site.mirror.run([Sent()], once=True)) == [0]
+    assert asyncio.run(site.mirror.run([Sent()], once=True)) == codes
     assert site.files == files
     assert site.mirror.ending(f"{DIRECTORY}/{files[0]}") == ("" if fault == "away" else "unseen")
 
@@ -166,5 +172,8 @@ def test_a_log_that_could_not_be_read_at_all_is_not_left_out(tmp_path: Path, fau
 def test_an_agent_that_never_saw_the_list_of_pods_does_not_end_well(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.pods.listed = False
+    with pytest.raises(NotAllowed):
+        asyncio.run(site.mirror.run([Sent()], once=True))
+    site.start()
     site.mirror.drain()
-    assert asyncio.run(site.mirror.run([Sent()], once=True)) == [1]
+    assert asyncio.run(site.mirror.run([Sent()], once=False)) == [1]

@@ -25,7 +25,7 @@ def mirrored(tmp_path: Path, wanted: Callable[[str], bool] = lambda directory: T
 
 
 def look(mirror: Mirror) -> None:
-    assert asyncio.run(mirror._look())
+    assert asyncio.run(mirror._look()) is None
 
 
 def directory_of(pod: Pod) -> str:
