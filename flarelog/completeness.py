@@ -126,8 +126,8 @@ class Completeness:
 
     @property
     def doubts(self) -> int:
-        """How many places beside the gaps may lack bytes."""
-        return len(self.unseen) + len(self.unverified) + (self.skipped > 0) + len(self.damage)
+        """How many places beside the gaps may lack bytes, without those that are unverified."""
+        return len(self.unseen) + (self.skipped > 0) + len(self.damage)
 
     @property
     def without_gaps(self) -> Completeness:
@@ -309,6 +309,12 @@ def unseen_text(paths: Sequence[str]) -> str:
         return f"the end of {legible(paths[0])} was not seen"
     named = some(list(dict.fromkeys(map(legible, paths))), _NAMED)
     return f"the ends of {several(len(paths), 'generation')} were not seen ({named})"
+
+
+def doubts_text(unseen: int, unverified: int) -> str:
+    """``1 unseen end, 2 unverified``; empty: neither."""
+    found = [several(unseen, "unseen end")] if unseen else []
+    return ", ".join([*found, f"{unverified:,} unverified"] if unverified else found)
 
 
 def unverified_text(paths: Sequence[str]) -> str:

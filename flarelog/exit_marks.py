@@ -15,6 +15,7 @@ from dataclasses import field
 
 from flarelog.values import changed, frozen
 
+RESTARTED = "; the container was restarted"  # after the sentence for an attempt that another one followed
 CERTAIN, LIKELY, OTHERS, NONE = "certain", "likely", "others", "none"
 OOMS = ("", CERTAIN, LIKELY, OTHERS, NONE)
 _LATEST = 253_402_300_799_999  # milliseconds since 1970: the end of the year 9999

@@ -38,6 +38,7 @@ CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in
 REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
 ATTEMPT = "attempt"  # a word in a generation's notes: its bytes continue no line of the generation before
 BORN = "born"  # a word in a generation's notes, before its file's birth time, in ns since the epoch
+RESTARTS = "k8s.container.restart_count"  # an attribute: the number of a container's attempt
 API = "api"  # a word in a generation's notes: it was read from the Kubernetes API
 SPOOL = "spool"  # a word in a generation's notes, before the command it is output of and its file's offset in it
 
@@ -503,6 +504,11 @@ class StreamInfo:
         return tuple(sorted(ends, key=lambda end: end.offset))
 
     @property
+    def failures(self) -> tuple[Exit, ...]:
+        """The ``failing`` ends of the commands whose output the stream is."""
+        return failing(self.exits, self.marks)
+
+    @property
     def generations(self) -> int:
         return generations(self.marks)
 
@@ -511,6 +517,20 @@ class StreamInfo:
         """The words of all generations' notes, sorted, each once."""
         words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
         return tuple(sorted({word for word in words if word}))
+
+
+def failing(ends: Iterable[Exit], marks: Iterable[Mark]) -> tuple[Exit, ...]:
+    """Those of *ends* that are not well, without those of a container's attempts before its latest one: a restart
+    decides anew. *marks*: of the same log.
+    """
+    found = tuple(end for end in ends if not end.well)
+    told = [mark.values for mark in marks if isinstance(mark, Attributes)] if found else []
+    attempts = [(int(count), values) for values in told if (count := values.get(RESTARTS, "")).isdecimal()]
+    if not attempts:
+        return found
+    latest = max(count for count, _ in attempts)
+    ids = [values.get("container.id", "") for count, values in attempts if count == latest]
+    return tuple(end for end in found if any(one.startswith(end.process) for one in ids))
 
 
 def with_rests(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
@@ -571,6 +591,7 @@ class RunInfo:
     unseen: int = 0  # generations whose end was not seen, and logs that lack bytes without a gap
     job: str = ""  # the name of its job, which other runs may have too; empty: unknown
     lost: int = 0  # bytes of its gaps whose length is known
+    unverified: int = 0  # generations of which lines may be missing without a sign
 
     @classmethod
     def of(cls, run: str, state: str, infos: Sequence[StreamInfo]) -> RunInfo:
@@ -588,7 +609,7 @@ class RunInfo:
     @property
     def has_losses(self) -> bool:
         """Whether bytes of its logs are lost, or may be."""
-        return bool(self.gaps or self.unseen)
+        return bool(self.gaps or self.unseen or self.unverified)
 
     @property
     def unsealed(self) -> int:
@@ -617,7 +638,10 @@ class RunInfo:
         return changed(self, **both, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
-_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended", "unseen", "lost")
+_COUNTS = (
+    *("sites", "streams", "open", "sealed", "size", "gaps", "failed", "unstored", "unended", "unseen", "lost"),
+    "unverified",
+)
 
 
 @frozen

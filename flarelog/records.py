@@ -140,6 +140,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "gaps": info.gaps,
         "lost": info.lost,
         "unseen": info.unseen,
+        "unverified": info.unverified,
         "failed": info.failed,
         "unended": info.unended,
         "unstored": info.unstored,

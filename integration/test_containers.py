@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -299,6 +300,55 @@ def test_the_first_error_and_the_findings_of_a_pod_are_those_of_all_runs_that_ha
     assert sorted(runs) == ["blue", "red", "web", "web"], found.talk()
     report = place.call("report", "pod/web", "-o", "x.html", *where)
     assert (report.ends(), "only logs, follow and findings take KIND/NAME" in report.said) == (2, True), report.talk()
+
+
+def terminated(identity: str, code: int, second: int) -> dict[str, Any]:
+    at = f"2026-11-28T10:00:{second:02d}Z"
+    return {
+        "terminated": {"exitCode": code, "containerID": f"containerd://{identity}", "startedAt": at, "finishedAt": at}
+    }
+
+
+@pytest.mark.parametrize("codes", [(1, 0), (0, 2)], ids=["the-restart-succeeds", "the-restart-fails"])
+def test_a_restart_decides_how_a_log_ended(place: Place, codes: tuple[int, int]) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    pod = Pod(place.root)
+    pod.write(container_lines(0, 5))
+    pod.restart()
+    pod.write(container_lines(5, 5))
+    status = {"name": "main", "restartCount": 1, "containerID": "containerd://b", "image": "x"}
+    before, now = terminated("a" * 64, codes[0], 3), terminated("b" * 64, codes[1], 9)
+    facts = {
+        "metadata": {"name": pod.name, "namespace": "ns", "uid": pod.uid, "labels": {"job-name": "train"}},
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {"containerStatuses": [status | {"state": now, "lastState": before}]},
+    }
+    where = ("train", "--receiver", receiver.address)
+
+    def called(*args: str) -> str:
+        asked = place.call(*args)
+        asked.ends()
+        return asked.printed
+
+    with api_of(place.directory / "api", facts) as options:
+        program = agent(place, receiver, "--run-from", "job", *options)
+        until(lambda: called("streams", "--json", *where).count('"sentence"') == 2, program.talk)
+        assert program.stop() == 0, program.talk()
+    (record,) = place.call("streams", "--json", *where).records()
+    assert [end["code"] for end in record["exits"]] == [*codes]
+    failed = bool(codes[1])
+    (run,) = place.call("runs", "--json", *where).records()
+    assert run["failed"] == failed
+    assert ("1 failed" in called("status", *where)) is failed
+    said = called("report", "-o", "-", "--format", "md", *where).replace("\\", "")
+    assert "ended: exit code 1" not in said
+    assert ("ended: exit code 2" in said) is failed, said
+    page = called("report", "-o", "-", "--format", "html", *where)
+    # With its detail, in the legend, and as the last end of all.
+    assert ("exit code 1 after 0.0 s; the container was restarted" in page) is not failed, page
+    assert ("a container was restarted" in page) is not failed, page
+    assert ("a command failed" in page) is failed, page
 
 
 def steps(program: Program) -> list[int]:

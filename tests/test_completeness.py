@@ -206,13 +206,13 @@ def streams_json(stored: Stored) -> str:
 
 def runs(stored: Stored) -> str:
     record = json.loads(stored.call("runs", RUN, "--json")[1])
-    counted = (f"{record[name]} {name}" for name in ("gaps", "unseen", "unstored") if record[name])
+    counted = (f"{record[name]} {name}" for name in ("gaps", "unseen", "unverified", "unstored") if record[name])
     return ", ".join([f"{record['sealed']} of {record['streams']} sealed", *counted])
 
 
 def runs_table(stored: Stored) -> str:
     head, row = (re.split(r"  +", line) for line in stored.call("runs", RUN)[1].splitlines())
-    counted = [name for name in ("GAPS", "UNSEEN", "NO RECEIPT", "NOT STORED") if name in head]
+    counted = [name for name in ("GAPS", "UNSEEN", "UNVERIFIED", "NO RECEIPT", "NOT STORED") if name in head]
     return ", ".join(f"{name} {row[head.index(name)]}" for name in counted)
 
 

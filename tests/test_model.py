@@ -10,8 +10,21 @@ import pytest
 
 from flarelog.completeness import gap_sentence
 from flarelog.errors import USAGE, InvalidName, InvalidOption
+from flarelog.exit_marks import Exit
 from flarelog.extents import Extent, extents
-from flarelog.model import Chunk, Ended, Gap, Generation, Mark, Redaction, RunInfo, StreamId, StreamInfo
+from flarelog.model import (
+    RESTARTS,
+    Attributes,
+    Chunk,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Redaction,
+    RunInfo,
+    StreamId,
+    StreamInfo,
+)
 from flarelog.names import (
     MAX_LOG,
     MAX_NAME,
@@ -28,6 +41,35 @@ from flarelog.records import stream_record
 from tests.rows import together
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
+
+
+def of_attempt(count: int, identity: str) -> Attributes:
+    return Attributes(0, 0, f"{RESTARTS}:{count},container.id:{identity}")
+
+
+GOOD, BAD = Exit(5, 0, "aaaa"), Exit(5, 0, "aaaa", 1)
+AGAIN, AGAIN_BAD = Exit(9, 0, "bbbb"), Exit(9, 0, "bbbb", 2)
+FIRST_ID, SECOND_ID = of_attempt(0, "aaaa-of-32"), of_attempt(1, "bbbb-of-32")
+
+
+@pytest.mark.parametrize(
+    ("marks", "failures"),
+    [
+        pytest.param((BAD, AGAIN), (BAD,), id="two-commands-of-which-each-counts"),
+        pytest.param((FIRST_ID, BAD), (BAD,), id="an-attempt-that-failed"),
+        pytest.param((FIRST_ID, BAD, SECOND_ID), (), id="the-next-attempt-runs"),
+        pytest.param((FIRST_ID, SECOND_ID, replace(BAD, offset=9, until=5)), (), id="its-end-came-late"),
+        pytest.param((FIRST_ID, BAD, SECOND_ID, AGAIN), (), id="the-restart-succeeded"),
+        pytest.param((FIRST_ID, GOOD, SECOND_ID, AGAIN_BAD), (AGAIN_BAD,), id="the-restart-failed"),
+        pytest.param((FIRST_ID, BAD, SECOND_ID, AGAIN_BAD), (AGAIN_BAD,), id="both-failed"),
+        pytest.param((FIRST_ID, BAD, of_attempt(1, "")), (), id="the-next-attempt-has-no-id-yet"),
+        pytest.param((of_attempt(2, "cccc"), FIRST_ID, BAD), (), id="attributes-of-an-older-attempt-came-last"),
+        pytest.param((Attributes(0, 0, f"{RESTARTS}:x,container.id:bbbb"), BAD), (BAD,), id="no-number"),
+    ],
+)
+def test_a_restart_decides_anew_whether_a_container_failed(marks: tuple[Mark, ...], failures: tuple[Exit, ...]) -> None:
+    found = StreamInfo(STREAM, 0, 9, 0, True, marks).failures
+    assert [end.process for end in found] == [end.process for end in failures]
 
 
 @together("check", [run_name, site_name])

@@ -37,9 +37,10 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     are times of the receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a
     store was written by an older version. GAPS counts the places where bytes are known to be lost, UNSEEN the
     generations whose end was not seen and the logs with bytes missing in the store, and NO RECEIPT the logs of an ended
-    run whose last bytes may be missing: with any of them a run is incomplete. FAILED counts the commands of flarelog
-    run that failed: "1+2?" means that one failed, and that it is unknown how two ended. flarelog status RUN names all
-    of these.
+    run whose last bytes may be missing: with any of them a run is incomplete. UNVERIFIED counts the generations of
+    which the Kubernetes API may have left out lines. FAILED counts the commands of flarelog run, and the containers,
+    that failed: "1+2?" means that one failed, and that it is unknown how two ended. flarelog status RUN names all of
+    these.
 
     \b
     Example: flarelog runs --store logs
@@ -53,10 +54,10 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
 
 _HEAD = (
     *("RUN", "JOB", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS"),
-    *("UNSEEN", "NO RECEIPT", "NOT STORED", "FAILED", "FIRST", "LAST"),
+    *("UNSEEN", "UNVERIFIED", "NO RECEIPT", "NOT STORED", "FAILED", "FIRST", "LAST"),
 )
 # Columns that are shown where a run has something else in them.
-_RARE = {"JOB": "", "UNSEEN": "0", "NO RECEIPT": "0", "NOT STORED": "0", "FAILED": "0"}
+_RARE = {"JOB": "", "UNSEEN": "0", "UNVERIFIED": "0", "NO RECEIPT": "0", "NOT STORED": "0", "FAILED": "0"}
 
 
 def _table(found: list[RunInfo], *, live: bool) -> list[str]:
@@ -65,9 +66,9 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     every = [
         (
             *(shown(info.run), info.job, info.standing(live=live), str(info.sites), str(info.streams)),
-            *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps), str(info.unseen), str(info.unsealed)),
-            *(str(info.unstored), f"{info.failed}{f'+{info.unended}?' if info.unended else ''}"),
-            *(_short(info.begun), _short(info.grown)),
+            *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps), str(info.unseen)),
+            *(str(info.unverified), str(info.unsealed), str(info.unstored)),
+            *(f"{info.failed}{f'+{info.unended}?' if info.unended else ''}", _short(info.begun), _short(info.grown)),
         )
         for info in found
     ]

@@ -17,6 +17,7 @@ from flarelog.exit_marks import LIKELY, OTHERS, Exit
 from flarelog.globs import any_of
 from flarelog.kubernetes.attempts import Attempt, attempt_of, mapping
 from flarelog.kubernetes.ranks import JOBSET_LABEL, ranks
+from flarelog.model import RESTARTS
 from flarelog.text import legible
 from flarelog.values import frozen
 
@@ -95,7 +96,7 @@ class Pod:
             "k8s.pod.name": self.name,
             "k8s.pod.uid": self.uid,
             "k8s.container.name": container,
-            "k8s.container.restart_count": str(attempt),
+            RESTARTS: str(attempt),
             "k8s.job.name": self.run("job"),
             "k8s.jobset.name": self.run("jobset"),
             **({f"k8s.{kind.lower()}.name": name} if kind else {}),

@@ -132,6 +132,7 @@ async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo 
         return LogVerdict(log, wrote["bytes"], 0, 0, wrote["sha256"], _EMPTY, False, False, 0)
     data = b"".join([piece async for _, piece in store.read(info.stream)])
     wanted = [(one["bytes"], one["lost"], one["sha256"]) for one in wrote["generations"] if one["bytes"]]
+    found = completeness(info)
     return LogVerdict(
         log=log,
         written=wrote["bytes"],
@@ -141,7 +142,7 @@ async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo 
         stored_sha256=hashlib.sha256(data).hexdigest(),
         generations_agree=_generations(info, data) == wanted,
         sealed=info.sealed,
-        unseen=completeness(info).doubts,
+        unseen=found.doubts + len(found.unverified),
     )
 
 

@@ -518,6 +518,7 @@ class _Total:
         counts["gaps"] += len(found.gaps)
         counts["lost"] += sum(found.gaps)
         counts["unseen"] += found.doubts
+        counts["unverified"] += len(found.unverified)
         counts["failed"] += self._commands.add(info)
         if not self._job:  # the name stands before the first generation
             self._job = next((mark.job for mark in info.marks[:2] if isinstance(mark, Attributes) and mark.job), "")
@@ -543,7 +544,7 @@ class _Commands:
         if not exits:
             return 0
         self._ended.update(one.process for one in exits)
-        failed = {one.process for one in exits if not one.well} - self._failed
+        failed = {one.process for one in info.failures} - self._failed
         self._failed |= failed
         return len(failed)
 

@@ -559,7 +559,7 @@ class ListRunsRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed", "unstored", "unended", "unseen", "job", "lost")
+    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed", "unstored", "unended", "unseen", "job", "lost", "unverified")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SITES_FIELD_NUMBER: _ClassVar[int]
@@ -576,6 +576,7 @@ class RunInfo(_message.Message):
     UNSEEN_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    UNVERIFIED_FIELD_NUMBER: _ClassVar[int]
     run: str
     state: str
     sites: int
@@ -592,7 +593,8 @@ class RunInfo(_message.Message):
     unseen: int
     job: str
     lost: int
-    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ..., unstored: _Optional[int] = ..., unended: _Optional[int] = ..., unseen: _Optional[int] = ..., job: _Optional[str] = ..., lost: _Optional[int] = ...) -> None: ...
+    unverified: int
+    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ..., unstored: _Optional[int] = ..., unended: _Optional[int] = ..., unseen: _Optional[int] = ..., job: _Optional[str] = ..., lost: _Optional[int] = ..., unverified: _Optional[int] = ...) -> None: ...
 
 class RemoveRunRequest(_message.Message):
     __slots__ = ("run", "site", "force")

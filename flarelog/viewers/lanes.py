@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from flarelog.completeness import INCOMPLETE, SEEN, UNVERIFIED, unseen_at, unverified_text
-from flarelog.exit_marks import Exit
-from flarelog.model import Ended, Gap, Generation, Health
+from flarelog.exit_marks import RESTARTED, Exit
+from flarelog.model import RESTARTS, Attributes, Ended, Gap, Generation, Health, Mark, failing
 from flarelog.names import natural
 from flarelog.receiver.phases import QUIET_AFTER
 from flarelog.stores import fares
@@ -47,7 +47,7 @@ class Stretch(NamedTuple):
 
 class Sign(NamedTuple):
     at: int
-    what: str  # gap (also an unseen end), rotation, receipt, failed, exit (a good one), begun; closed: no receipt
+    what: str  # gap (also an unseen end), rotation, receipt, failed, restart, exit (a good one), begun, closed
     text: str
     log: str  # the first of several logs
     offset: int
@@ -144,7 +144,8 @@ class _Site:
         self._states: list[Stretch] = []  # the site's states in the order of time; each ends where the next begins
         self._growth: dict[str, list[tuple[int, int]]] = {}
         self._signs: list[Sign] = []
-        self._exits: set[str] = set()
+        self._exits: dict[str, int] = {}  # by process: the index of the sign of its end
+        self._attempts: dict[str, list[Mark]] = {}  # of each log, the marks that tell which end is the last one
         self._paths: dict[str, str] = {}  # of each log's latest generation
         self._fared: list[Point] = []
 
@@ -184,8 +185,11 @@ class _Site:
             self._paths[one.log] = mark.path
         elif isinstance(mark, Ended):
             self._signs.append(self._ended(mark, one))
+        elif isinstance(mark, Attributes) and RESTARTS in mark.values:
+            self._attempts.setdefault(one.log, []).append(mark)
         elif isinstance(mark, Exit) and mark.process not in self._exits:
-            self._exits.add(mark.process)
+            self._exits[mark.process] = len(self._signs)
+            self._attempts.setdefault(one.log, []).append(mark)
             self._signs.append(
                 Sign(one.at, "exit" if mark.well else "failed", mark.sentence, one.log, mark.placed.offset)
             )
@@ -232,7 +236,16 @@ class _Site:
 
     # --- its lane
 
+    def _tell_restarts(self) -> None:
+        """Change the signs of attempts that failed and that another attempt followed."""
+        for marks in self._attempts.values():
+            failed = [one for one in marks if isinstance(one, Exit) and not one.well]
+            for one in set(failed).difference(failing(failed, marks)):
+                at = self._exits[one.process]
+                self._signs[at] = self._signs[at]._replace(what="restart", text=f"{self._signs[at].text}{RESTARTED}")
+
     def lane(self, site: str, begin: int, end: int, buckets: int) -> Lane:
+        self._tell_restarts()
         counts, busy = [0.0] * buckets, list[Span]()
         for points in self._growth.values():
             near = max(1000, (points[-1][0] - points[0][0]) // STRETCHES)

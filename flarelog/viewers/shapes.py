@@ -32,6 +32,7 @@ SHAPES = {
     ),
     "open": "M8 4.5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7z",
     "exit": "M4 4h8v8H4z",
+    "restart": "M4 2l9 6-9 6z",
     "begun": "M7 0h2v16H7z",
     "rotation": "M7 0h2v6H7z",
 }
@@ -47,20 +48,21 @@ SIGNS = {"receipt": "complete", "closed": "no receipt"}
 
 LEGEND = {
     "sending": "bytes came, the higher the more",
-    "warning": "with warnings among their lines",
-    "error": "with errors, and a dash above",
+    "warning": "with warnings",
+    "error": "with errors and a dash above",
     "quiet": "quiet: nothing came",
     "silent": "silent: no heartbeat",
     "lost link": "lost link",
     "paused": "paused by the receiver",
-    "gap": "bytes lost, an end not seen, or no receipt",
+    "gap": "bytes lost, an end unseen, no receipt",
     "receipt": "receipt: all bytes are there",
     "failed": "a command failed",
+    "restart": "a container was restarted",
     "exit": "a command ended well",
     "begun": "a log began",
-    "rotation": "a new file by rotation",
+    "rotation": "a new file",
     "round": "a round began",
-    "late": "the lines came a minute or more after they were written; orange: later than those of other sites",
+    "late": "lines that came a minute or more late; orange: later than other sites",
 }
 """What the forms in a lane mean: stretches of time, then signs."""
 

@@ -96,7 +96,7 @@ def marked(info: StreamInfo) -> frozenset[Stands]:
     if plain and not info.damage:  # as of most logs
         return _NONE
     found, lacks = set[Stands](), completeness(info)
-    if any(not one.well for one in info.exits):
+    if info.failures:
         found.add(Stands.FAILED)
     if lacks.gaps:
         found.add(Stands.GAP)
@@ -181,7 +181,7 @@ def _marked_words(found: set[Stands], infos: Sequence[StreamInfo], *, ended: boo
     """The words for *found*, what the marks of *infos* show."""
     words = []
     if Stands.FAILED in found:
-        ends = {one.process: legible(one.sentence) for info in infos for one in info.exits if not one.well}
+        ends = {one.process: legible(one.sentence) for info in infos for one in info.failures}
         first, *more = ends.values()
         words.append(f"failed: {first}{f', and {len(more):,} more' if more else ''}")
     if found & {Stands.GAP, Stands.UNSEEN, Stands.UNVERIFIED}:

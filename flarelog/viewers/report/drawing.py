@@ -142,7 +142,7 @@ def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
 
 def _in_front(signs: Iterable[Sign]) -> list[Sign]:
     """*signs* in the order of drawing: the most important one is the last."""
-    order = ("begun", "rotation", "receipt", "exit", "closed", "failed", "gap")
+    order = ("begun", "rotation", "receipt", "exit", "restart", "closed", "failed", "gap")
     return sorted(signs, key=lambda one: (order.index(one.what), one.at))
 
 

@@ -31,7 +31,7 @@ _BAD = frozenset(WORST[: WORST.index(Stands.PAUSED)])
 @frozen
 class Ending:
     sentence: str
-    well: bool
+    well: bool  # or a restart decided anew
     log: str
 
 

@@ -17,6 +17,7 @@ from flarelog.completeness import in_all
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import NotFound, Unreadable
+from flarelog.exit_marks import RESTARTED
 from flarelog.lifecycle import RunState
 from flarelog.lines.line import Line
 from flarelog.lines.ranks import RankChoice, RankChooser, known
@@ -234,8 +235,11 @@ def _site(
         masked = [0]
     endings: dict[str, Ending] = {}
     for info in infos:
+        failures = info.failures
         for one in info.exits:
-            endings.setdefault(one.process, Ending(legible(one.sentence), one.well, info.stream.name))
+            failed = one in failures
+            restarted = "" if one.well or failed else RESTARTED
+            endings.setdefault(one.process, Ending(f"{legible(one.sentence)}{restarted}", not failed, info.stream.name))
     return SiteFacts(
         site,
         len(infos),
@@ -251,7 +255,7 @@ def _site(
         ends.last.line,
         ends.log,
         ends.last.bar if ends.last.bar != ends.last.line else "",
-        tuple(endings.values()),
+        tuple(sorted(endings.values(), key=lambda one: one.well)),
         unread=sum(info.stream in unread for info in infos) + len(unreadable),
         unended=len(unknown_ends(infos)),
         unstored=sum(info.count for info in refused),

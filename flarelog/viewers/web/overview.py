@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flarelog.completeness import completeness, first_loss, in_all, incomplete_lines, is_loss
+from flarelog.completeness import completeness, doubts_text, first_loss, in_all, incomplete_lines, is_loss
 from flarelog.lifecycle import RunState
 from flarelog.lines.ranks import RankChoice, RankChooser
 from flarelog.model import RunInfo, StreamId, StreamInfo
@@ -114,7 +114,7 @@ def _site_record(infos: Sequence[StreamInfo]) -> dict[str, Any]:
         "skew": round(1000 * max(skews, key=abs)) if skews else None,
         "gaps": len(found.gaps),
         "lost": sum(found.gaps),
-        "unseen": found.doubts,
+        "doubts": doubts_text(found.doubts, len(found.unverified)),
         "loss": _loss_record(infos),
     }
 

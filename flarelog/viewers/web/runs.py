@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from flarelog.completeness import doubts_text
 from flarelog.model import RunInfo
 from flarelog.names import natural, shown
 from flarelog.values import frozen
@@ -48,7 +49,8 @@ def standing_of_run(info: RunInfo, *, live: bool) -> Stands:
     if info.failed:
         return Stands.FAILED
     if info.has_losses or info.unstored:
-        return Stands.GAP if info.gaps else Stands.UNSEEN if info.unseen else Stands.UNSTORED
+        found = {Stands.GAP: info.gaps, Stands.UNSEEN: info.unseen, Stands.UNVERIFIED: info.unverified}
+        return next((stands for stands, count in found.items() if count), Stands.UNSTORED)
     state = info.standing(live=live)
     if state in _OVER:
         return Stands.COMPLETE if info.sealed == info.streams else Stands.CLOSED
@@ -66,7 +68,7 @@ def _row(info: RunInfo, glance: Glance | None, *, live: bool, all_known: bool) -
 
 def _lacks(row: Row) -> tuple[int, ...]:
     info = row.info
-    return info.lost, info.gaps, info.unseen, info.unstored
+    return info.lost, info.gaps, info.unseen, info.unverified, info.unstored
 
 
 def _error(row: Row) -> tuple[bool, str]:
@@ -189,7 +191,7 @@ def _record(row: Row) -> dict[str, Any]:
         "bytes": info.size,
         "gaps": info.gaps,
         "lost": info.lost,
-        "unseen": info.unseen,
+        "doubts": doubts_text(info.unseen, info.unverified),
         "unstored": info.unstored,
         "failed": info.failed,
     }

@@ -25,7 +25,19 @@ def decode_list_runs(raw: bytes) -> str:
     return text_of(parse(pb.ListRunsRequest, raw).run)
 
 
-_TOTALS = ("sites", "streams", "open", "sealed", "gaps", "failed", "unstored", "unended", "unseen", "lost")
+_TOTALS = (
+    "sites",
+    "streams",
+    "open",
+    "sealed",
+    "gaps",
+    "failed",
+    "unstored",
+    "unended",
+    "unseen",
+    "lost",
+    "unverified",
+)
 
 
 def encode_run_info(info: RunInfo) -> bytes:

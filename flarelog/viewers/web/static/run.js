@@ -419,8 +419,8 @@ export class RunPage extends HTMLElement {
     say(size.link ?? size, `${size.link ? "\u2193 " : ""}${bytes(one.bytes)}`);
     say(rate, one.rate ? `${bytes(one.rate)}/s` : "\u2013");
     say(clocks, one.skew === null || one.skew === undefined ? "\u2013" : skew(one.skew));
-    const gaps = one.gaps ?? 0;
-    const gone = [gaps && `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}`, one.unseen && several(one.unseen, "unseen end")].filter(Boolean);
+    const { gaps } = one;
+    const gone = [gaps && `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}`, one.doubts].filter(Boolean);
     const told = gone.join(", ");
     if (differs(missing, `${told} ${one.loss}`)) {
       const [log, offset, title] = one.loss ?? [];

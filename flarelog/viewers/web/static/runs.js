@@ -243,7 +243,7 @@ export class RunsPage extends HTMLElement {
       progress.replaceChildren(share === null ? "" : meter(share), words);
     }
     const gaps = run.gaps && several(run.gaps, "gap");
-    say(missing, [run.lost ? `${bytes(run.lost)} in ${gaps}` : gaps, run.unseen && several(run.unseen, "unseen end"), run.unstored && several(run.unstored, "log")].filter(Boolean).join(", "));
+    say(missing, [run.lost ? `${bytes(run.lost)} in ${gaps}` : gaps, run.doubts, run.unstored && several(run.unstored, "log")].filter(Boolean).join(", "));
     say(sites, `${several(run.sites, "site")}, ${several(run.logs, "log")}`);
     say(size, bytes(run.bytes));
     say(last, run.grown ? `${lasting(now - run.grown)} ago` : "");
