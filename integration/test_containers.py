@@ -302,6 +302,32 @@ def test_the_first_error_and_the_findings_of_a_pod_are_those_of_all_runs_that_ha
     assert (report.ends(), "only logs, follow and findings take KIND/NAME" in report.said) == (2, True), report.talk()
 
 
+def test_the_log_of_a_pod_that_went_while_no_agent_ran_is_closed_without_a_receipt(place: Place) -> None:
+    """Only time can close it: another agent of the site, on another node, may have its files."""
+    receiver = place.serve("--idle-timeout", "2")
+    place.root.mkdir(exist_ok=True)
+    gone, stays = Pod(place.root, name="gone"), Pod(place.root, name="stays")
+    for pod in (gone, stays):
+        pod.write(container_lines(0, 5))
+    killed = agent(place, receiver)
+    until(lambda: receiver.stored(gone.log, run="ns") == gone.written, killed.talk)
+    killed.kill()
+    shutil.rmtree(gone.directory.parent)
+    program = agent(place, receiver)
+    where = ("status", "ns", "--receiver", receiver.address)
+
+    def said() -> str:
+        asked = place.call(*where)
+        asked.ends()
+        return asked.printed
+
+    until(lambda: "it has no receipt, so its last bytes may be missing" in said(), said)
+    assert program.stop() == 0, program.talk()
+    records = receiver.streams("ns")
+    assert {one["log"]: one["sealed"] for one in records.values()} == {gone.log: False, stays.log: True}
+    assert place.call(*where, "--exit-status").ends() == 7
+
+
 def terminated(identity: str, code: int, second: int) -> dict[str, Any]:
     at = f"2026-11-28T10:00:{second:02d}Z"
     return {
