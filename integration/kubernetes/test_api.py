@@ -69,6 +69,17 @@ def remove(cluster: Cluster, *pods: Manifest) -> None:
         cluster.gone(made)
 
 
+def test_once_ends_where_the_api_refuses(cluster: Cluster, place: Place) -> None:
+    receiver = place.serve()
+    for token, code, sentence in (
+        (cluster.account("reads-nothing"), 5, "does not allow to read /api/v1/namespaces/default/pods (403)"),
+        ("nonsense", 78, "does not know the token (401)"),
+    ):
+        program = agent(cluster, place, receiver, token, "--once")
+        assert program.ends() == code, program.talk()
+        assert sentence in program.talk()
+
+
 def test_a_log_that_was_not_rotated_is_complete(cluster: Cluster, place: Place) -> None:
     receiver = place.serve()
     program = agent(cluster, place, receiver, cluster.account("api-reader", *RIGHTS))
