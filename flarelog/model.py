@@ -210,7 +210,7 @@ class Attributes:
 
     @property
     def values(self) -> dict[str, str]:
-        return {name: value for name, _, value in (word.partition(":") for word in self.words.split(",")) if value}
+        return {name: value for name, colon, value in (word.partition(":") for word in self.words.split(",")) if colon}
 
     @property
     def zone(self) -> str:

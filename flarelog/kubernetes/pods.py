@@ -105,12 +105,13 @@ class Pod:
             "container.id": self.identity(container, attempt),
             "container.image.name": image,
         }
+        values = {key: value for key, value in values.items() if value}
         wanted = tuple(labels)
         for key, value in sorted(self.labels.items()):
             if wanted and any_of(wanted, key):
-                values[f"k8s.pod.label.{escaped(key).replace(':', '%3A')}"] = value
+                values[f"k8s.pod.label.{escaped(key).replace(':', '%3A')}"] = value  # which may be empty
         words = [word for word in (self.ranks.get(container, "") if rank is None else rank).split(",") if word]
-        words += [f"{key}:{escaped(value)}" for key, value in values.items() if value]
+        words += [f"{key}:{escaped(value)}" for key, value in values.items()]
         while sum(map(len, words)) + len(words) > _LONGEST:  # labels are last
             words.pop()
         return ",".join(words)

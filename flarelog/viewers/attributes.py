@@ -48,14 +48,14 @@ _IN = late(r"([^=!(),\s]+)\s+in\s*\(([^()]*)\)")
 
 @frozen
 class Wanted:
-    """One wanted attribute: its value matches one of *globs*. *said*: as a sentence calls it."""
+    """One wanted attribute: its value, which may be empty, matches one of *globs*. *said*: as a sentence calls it."""
 
     key: str
     globs: tuple[str, ...]
     said: str
 
     def __post_init__(self) -> None:
-        check(self.globs)
+        check(tuple(filter(None, self.globs)))
 
     def has(self, value: str | None) -> bool:
         return value is not None and any_of(self.globs, value)
@@ -66,7 +66,7 @@ def attributes(texts: Iterable[str]) -> tuple[Wanted, ...]:
     found: dict[str, list[str]] = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not (key and equals and value):
+        if not (key and equals):
             raise InvalidOption(f"{quoted(text)} is not an attribute: write KEY=VALUE, as in k8s.pod.name='web-*'")
         found.setdefault(key, []).append(value)
     return tuple(Wanted(key, tuple(values), f"attribute {key}={' or '.join(values)}") for key, values in found.items())
@@ -84,7 +84,7 @@ def labels(texts: Iterable[str]) -> tuple[Wanted, ...]:
         if several is not None:
             key, values = several[1], tuple(filter(None, (value.strip() for value in several[2].split(","))))
         elif one is not None:
-            key, values = one[1], (one[2],) if one[2] else ()
+            key, values = one[1], (one[2],)
         else:
             key, values = text, ("*",)
         if not values or not key or re.search(r"[=(),\s]", key):

@@ -140,6 +140,10 @@ def test_any_value_is_one_attribute_and_all_together_are_bounded() -> None:
     assert len(pod("failed", **labels).words("main", ("*",))) <= 1024
 
 
+def test_a_label_without_a_value_is_an_attribute() -> None:
+    assert "k8s.pod.label.worker:" in pod("failed", worker="").words("main", ("*",)).split(",")
+
+
 def test_labels_of_any_bytes_are_attributes_of_their_own() -> None:
     labels = {"a\0": "\ud800", "a,b:c": "1,2:3%", "a\n": "\x1b[31m\n", "a\u202e": "caf\u00e9"}
     words = pod("failed", **labels).words("main", ("*",))

@@ -65,13 +65,20 @@ def test_what_holds_for_the_whole_log_is_part_of_each_generation_and_two_generat
     assert not have(told("container.id:1,rank:0", "container.id:2"), attributes(["container.id=2", "rank=0"]))
 
 
+def test_an_empty_value_is_a_value() -> None:
+    marks = told("k8s.pod.label.worker:,k8s.pod.label.app:train")
+    for chosen in (labels(["worker"]), labels(["worker="]), attributes(["k8s.pod.label.worker="])):
+        assert have(marks, chosen)
+    assert not have(marks, labels(["app="]))
+    assert not have(marks, labels(["other="]))
+
+
 @together(
     "text, error",
     [
         ("app!=x", "not all labels of a pod are passed on"),
         ("!app", "not all labels of a pod are passed on"),
         ("app notin (a,b)", "not all labels of a pod are passed on"),
-        ("app=", "is not a label"),
         ("=x", "is not a label"),
         ("", "is not a label"),
         ("a b", "is not a label"),
@@ -83,7 +90,7 @@ def test_what_is_no_label_is_refused(text: str, error: str) -> None:
         labels([text])
 
 
-@pytest.mark.parametrize("text", ["app", "=x", "app=", ""])
+@pytest.mark.parametrize("text", ["app", "=x", ""])
 def test_what_is_no_attribute_is_refused(text: str) -> None:
     with pytest.raises(InvalidOption, match="is not an attribute: write KEY=VALUE"):
         attributes([text])
