@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from flarelog.errors import GAPS, OK, TIMEOUT
-from flarelog.model import API, Ended, Gap, Generation, Mark, StreamInfo
+from flarelog.model import API, Ended, Gap, Generation, Mark, StreamInfo, Unread
 from flarelog.text import are, legible, several, some
 from flarelog.values import changed, frozen
 
@@ -167,6 +167,7 @@ class Losses:
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
         self.gaps: list[int] = []  # their lengths in bytes, 0: unknown
         self.skipped = 0
+        self.unread = False  # the site cannot read the rest
         self._unseen: dict[str, str] = {}  # by identity: the path of a generation whose end was not seen
         self._unverified: dict[str, str] = {}  # the same, of one that may lack lines
         # By identity: the offset in the file at which its last part ends, and the number of gaps before that part.
@@ -184,6 +185,8 @@ class Losses:
                 self._begin(mark)
             elif isinstance(mark, Ended):
                 self._end(mark)
+            elif kind is Unread:
+                self.unread = bool(mark.reason)  # type: ignore[union-attr]
 
     def is_unseen(self, identity: str) -> bool:
         """Whether the end of that generation was not seen, up to the last mark."""
@@ -227,17 +230,16 @@ class Losses:
         unverified = dict(self._unverified)
         if receipt and self._current is not None and API in self._current[0].notes.split(","):
             unverified[self._current[0].identity] = self._current[0].path
-        return Completeness(
-            tuple(self.gaps), tuple(self._unseen.values()), tuple(unverified.values()), self.skipped, receipt
-        )
+        doubts = tuple(self._unseen.values()), tuple(unverified.values()), self.skipped
+        return Completeness(tuple(self.gaps), *doubts, receipt, unread=self.unread)
 
 
 def completeness(info: StreamInfo) -> Completeness:
     found = Losses(info.marks).with_receipt(info.sealed)
-    if not (info.unstored or info.unread_rest or info.damage):
+    if not (info.unstored or info.damage):
         return found
     damage = (info.damage,) if info.damage else ()
-    return changed(found, damage=damage, stored=not info.unstored, unread=bool(info.unread_rest))
+    return changed(found, damage=damage, stored=not info.unstored, unread=found.unread and not info.unstored)
 
 
 def in_all(infos: Iterable[StreamInfo]) -> Completeness:

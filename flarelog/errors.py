@@ -27,6 +27,10 @@ class InvalidName(FlarelogError, ValueError):
     exit_code = USAGE
 
 
+class NameTaken(InvalidName):
+    """A log whose name the store cannot hold beside those of other logs; see ``names.beside``."""
+
+
 class InvalidOption(FlarelogError, ValueError):
     """An option whose value is invalid, alone or beside another."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -26,14 +25,10 @@ MAX_OFFSET = (1 << 63) - 1
 MAX_CHUNK = 2 << 20  # bytes; larger chunks amortize the cost of a message: 10 % more throughput than with 1 MiB
 LONGEST_JOB = 200  # characters of the name of a job
 LONGEST_REASON = 300  # characters of the reason why a log could not be stored
-UNREAD = 8  # unreadable logs that a producer's health names, on the wire and live
-NAMED_UNREAD = 100  # unreadable logs that a producer names beside its health; the rest are a count
+UNREAD = 8  # files that a producer's health names because they are not sent
 CANNOT_BE_LISTED = " cannot be listed: "  # between the name of a directory and the reason
-REST = ".unread"  # appended to a log's name for readers, where its bytes are stored only in part
-OTHERS = "*"  # stands for unreadable files without a name
 WHOLE = "/"  # stands for all logs of a site whose directory the store cannot read
 IN_STORE = "cannot be read in the store: "  # begins the reason why the store cannot read what it holds
-_DIGITS = 10  # digits of their count
 CANNOT_BE_READ = " cannot be read: "  # between a file's name and the reason, in a sidecar's message
 REDACTED = "redacted"  # a word in a generation's notes, with the kinds of masked secrets
 ATTEMPT = "attempt"  # a word in a generation's notes: its bytes continue no line of the generation before
@@ -93,8 +88,9 @@ class StreamId:
 
     @property
     def name(self) -> str:
-        """The same for people: without control characters."""
-        return legible(self.path)
+        """The same for people: without control characters. A directory has "/" at its end (see ``names.directory``)."""
+        name = legible(self.path)
+        return name.removesuffix(".") if name.endswith("/.") else name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -197,6 +193,19 @@ class Gap:
 
 
 @frozen
+class Unread:
+    """From *offset* on, the site cannot read the log, because of *reason*. Without a reason: it can, or the log is not
+    wanted any more. The last such mark of a stream counts.
+    """
+
+    offset: int
+    digest: int
+    reason: str  # as it reads after the log's name, see ``is_unread``
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
+
+
+@frozen
 class Attributes:
     """Properties of the writer of the generation that is current at *offset*. The words hold from the
     generation's beginning, or from the Attributes before them.
@@ -228,7 +237,7 @@ class Attributes:
         return f"job:{legible(job, LONGEST_JOB).replace('%', '%25').replace(',', '%2C')}"
 
 
-Mark = Generation | Ended | Gap | Attributes | Exit
+Mark = Generation | Ended | Gap | Unread | Attributes | Exit
 """Each mark has two times, in milliseconds since 1970, 0 if unknown: *clock*, the producer's when it first sent the
 mark, and *at*, the receiver's when it took it. Times are no part of a mark's meaning: marks that differ only in their
 times are equal.
@@ -268,6 +277,7 @@ class Reply:
     pace: float = 0.0  # seconds between two chunks that are not full
     elsewhere: bool = False  # another process of this receiver serves the site
     call_window: int = 0  # maximum of unacknowledged bytes of all the call's streams; 0: not said
+    name_taken: bool = False  # with REJECTED: the log may be opened under another name, see ``names.beside``
 
 
 @frozen
@@ -326,7 +336,7 @@ class Health:
     gpu_least: float | None = None  # percent for the idlest GPU
     gpu_memory: int | None = None  # of the GPU with the most memory in use
     gpu_memory_max: int | None = None
-    unread: tuple[str, ...] = ()  # a sentence for each unreadable log there, UNREAD of them at most
+    unread: tuple[str, ...] = ()  # a sentence for each file that is not sent, UNREAD of them at most; see ``Unread``
 
     FRACTIONS: ClassVar[frozenset[str]] = frozenset(
         ("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure", "gpu_use", "gpu_least")
@@ -341,12 +351,6 @@ class News:
     end: int  # where the stream would end if all source bytes were sent
     activity: Activity | None = None  # None: unknown
     health: Health | None = None  # of the machine, sent with one of its logs; None: not in this message
-    place: str = ""  # with health or an Open: the logs' place, one of several of a site; empty: not said
-    whole: bool = False  # health and unread together name every unreadable log of that place
-    # With whole: every log of that place that the receiver refused and that is still to be sent; None: unknown.
-    refused: tuple[str, ...] | None = None
-    unread: tuple[tuple[str, str], ...] = ()  # with health: files there that are not sent, each with the reason
-    more: int = 0  # count of further such files
 
 
 @frozen
@@ -376,7 +380,6 @@ class Open:
     agent: str = ""
     news: News | None = None
     moves: int = 0  # how often the stream was opened to find the process that serves its site; 0: no search
-    news_only: bool = False  # the producer has no log: nothing is opened
     started: Started | None = None  # of the producer; None: unknown
 
 
@@ -419,7 +422,7 @@ class State:
 
 @frozen
 class StreamInfo:
-    """One stream in a store, or a log that was never stored."""
+    """One stream in a store, or an entry for a log that is no stream."""
 
     stream: StreamId
     first: int
@@ -434,15 +437,18 @@ class StreamInfo:
     grown: int = field(default=0, compare=False)  # its latest bytes became durable
     ended: int = field(default=0, compare=False)  # it was sealed
     lengths: tuple[int, ...] = field(default=(), compare=False)  # at the times that were asked for; empty: unknown
-    unstored: str = ""  # why no byte was ever stored, or why the store cannot read the log: the entry is no stream
-    about: str = ""  # with unstored: the missing thing, if it is no log of that name (see ``never_stored``)
-    unread_rest: str = field(default="", compare=False)  # why its site cannot read its rest; see ``with_rests``
+    # Why no byte was ever stored: the site cannot read the log (see ``Unread``), or the entry is no stream, because the
+    # receiver did not open the log, or because the store cannot read its own files.
+    unstored: str = ""
+    about: str = ""  # with unstored: what the store cannot read, if it is no log of that name
     damage: str = ""  # how many committed bytes are missing in the store, and where; empty: none
 
     def __post_init__(self) -> None:
         if is_cut(self.stream.log) and not self.stream.original:
             paths = (mark.path for mark in self.marks if isinstance(mark, Generation))
             object.__setattr__(self, "stream", changed(self.stream, original=found_in(paths, self.stream.log)))
+        if self.marks and not (self.committed or self.unstored):
+            object.__setattr__(self, "unstored", unread_at_end(self.marks))
 
     @property
     def identity(self) -> tuple[StreamId, int]:
@@ -465,33 +471,21 @@ class StreamInfo:
         return self.unstored.startswith(IN_STORE)
 
     @property
-    def rest_of(self) -> StreamId | None:
-        """The log whose remaining bytes its site cannot read, if this entry is about that; None otherwise."""
-        with suppress(InvalidName):
-            return StreamId(self.stream.run, self.stream.site, self.about)
-        return None
+    def unread_rest(self) -> str:
+        """Why the site cannot read the rest of a log of which bytes are stored; empty: it can."""
+        return unread_at_end(self.marks) if self.committed else ""
 
     @property
     def name(self) -> str:
-        """What the entry is about, for people: a log, a directory with "/" at its end, or OTHERS."""
+        """What the entry is about, for people: a log, or a directory with "/" at its end."""
         if self.about == WHOLE:
             return "its logs"
         return shown(self.about) if self.about else self.stream.name
 
     @property
-    def names_none(self) -> bool:
-        """Whether the entry is about a directory, or about files without a name, rather than about one log."""
-        return self.about == OTHERS or self.about.endswith("/")
-
-    @property
-    def count(self) -> int:
-        """How many logs the entry stands for: 1, or the site's count of files without a name."""
-        return (self.about == OTHERS and count_of(self.unstored)) or 1
-
-    @property
-    def is_partly(self) -> bool:
-        """Whether some bytes may be stored all the same: of a log's rest, a directory, or files without a name."""
-        return self.rest_of is not None or self.names_none
+    def is_directory(self) -> bool:
+        """Whether the entry, or the stream, is about a directory that cannot be listed."""
+        return self.about == WHOLE or self.name.endswith("/")
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -533,22 +527,9 @@ def failing(ends: Iterable[Exit], marks: Iterable[Mark]) -> tuple[Exit, ...]:
     return tuple(end for end in found if any(one.startswith(end.process) for one in ids))
 
 
-def with_rests(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-    """*infos*, which include the logs that were never stored; a log whose rest is one of these has the reason."""
-    every = list(infos)
-    rests = {info.rest_of: info.unstored for info in every if info.unstored and info.rest_of is not None}
-    return [changed(info, unread_rest=rests[info.stream]) if info.stream in rests else info for info in every]
-
-
-def unnamed(count: int) -> str:
-    """The reason for *count* files without a name (see ``OTHERS``)."""
-    return f"{CANNOT_BE_READ.lstrip()}{count:,}, which the sidecar's log names (--log-level debug)"
-
-
-def count_of(why: str) -> int:
-    """The count in a reason that ``unnamed`` made; 0 for any other *why*."""
-    said = why.removeprefix(CANNOT_BE_READ.lstrip()).partition(", ")[0].replace(",", "")
-    return int(said) if len(said) <= _DIGITS and said.isascii() and said.isdecimal() else 0
+def unread_at_end(marks: Sequence[Mark]) -> str:
+    """Why the site cannot read the rest of the log with *marks*; empty: it can."""
+    return next((mark.reason for mark in reversed(marks) if type(mark) is Unread), "")
 
 
 def is_unread(why: str) -> bool:
@@ -586,7 +567,7 @@ class RunInfo:
     begun: int = 0  # the earliest of its streams' begun times
     grown: int = 0  # the latest of its streams' grown times
     failed: int = 0  # commands that exited with another code than 0, or that a signal killed
-    unstored: int = 0  # logs of which no byte was ever stored
+    unstored: int = 0  # logs of which no byte was ever stored, or of which the site cannot read the rest
     unended: int = 0  # commands whose logs have ended without a record of the command's end
     unseen: int = 0  # generations whose end was not seen, and logs that lack bytes without a gap
     job: str = ""  # the name of its job, which other runs may have too; empty: unknown
@@ -603,7 +584,7 @@ class RunInfo:
             streams=len(stored),
             open=sum(info.state is not None and info.state.sends for info in infos),
             sealed=sum(info.sealed for info in stored),
-            unstored=len(infos) - len(stored),
+            unstored=len(infos) - len(stored) + sum(bool(info.unread_rest) for info in stored),
         )
 
     @property

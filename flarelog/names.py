@@ -5,7 +5,8 @@ Names are validated once, at the edge, and map one to one to paths: no valid nam
 A file or a directory may have any name. In the name of its log or run each byte that is no letter, digit, ``.``, ``_``
 or ``-`` is ``%XX``; ``%`` itself is ``%25``. A part that is then too long is cut to ``BEGINNING%-HASH-END``, and a path
 that is then too long or too deep to ``FIRST/%-HASH-/LAST``: the hash is that of the whole part or path. Each path has
-one name, and no two paths have the same.
+one name, and no two paths have the same. Where the store cannot hold that name beside others, as of ``a`` and ``a/b``,
+the log is stored as ``%-HASH-LAST``. ``DIRECTORY/%2E`` is about a directory that cannot be listed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix a
 MAX_LOG = 1024
 ASKED = 4  # generations of a log in whose records its path is looked for: a log may have very many
 UID_SHOWN = 8  # characters of a pod's UID in the names of its logs
+DIRECTORY = "."  # the last part of the path of a log about the directory before it, which cannot be listed
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which costs the receiver an fsync
 
 _HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?\]")
@@ -39,10 +41,12 @@ _PART = late(r"[A-Za-z0-9._-]+")
 _ODD = late(rb"[^A-Za-z0-9._-]")  # a byte that a log's name cannot have
 _ESCAPED = late(r"%([0-9A-F]{2})")
 _CUT = late(r"(.*)%-[0-9a-f]{32}-(.*)")
+_BESIDE = late(r"%-[0-9a-f]{32}-(.*)")
 _MIDDLE = late(r"%-[0-9a-f]{32}-")
 _IMPOSSIBLE = late(rb"[/\0]")  # in a file's name
 _LONGEST_SIGN = 12  # characters of one that takes four bytes in UTF-8
 # The case of letters is ignored: some file systems do not tell it apart.
+_DIRECTORY = "%2E"  # stands for DIRECTORY
 _STORES_OWN = late(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
@@ -171,7 +175,9 @@ def log_name(name: str) -> str:
     for number, part in enumerate(parts):
         if "%" not in part:
             _part("the log's name", part, MAX_PART, whole=not name, more=", and %XX for any other byte")
-        elif not (len(parts) == 3 and number == 1 and _MIDDLE.fullmatch(part)):
+        elif part == _DIRECTORY and 0 < number == len(parts) - 1:
+            pass
+        elif not (len(parts) == 3 and number == 1 and _MIDDLE.fullmatch(part)) and not _is_beside(name):
             _LOG.check(part)
         if part.startswith(".") and _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}, which the store uses for its own files")
@@ -185,12 +191,30 @@ def log_of(path: str) -> str:
         return path
     raw = _raw(path, _LOG)
     parts = [_LOG.encoded(part) for part in raw.split(b"/")]
+    if len(parts) > 1 and parts[-1] == DIRECTORY:
+        parts[-1] = _DIRECTORY
     if (len(parts) > MAX_PARTS or sum(map(len, parts)) + len(parts) - 1 > MAX_LOG) and not {"", ".", ".."} & {*parts}:
         parts = [parts[0], f"%-{_hash(raw)}-", parts[-1]]
     return log_name("/".join(parts))
 
 
-log_of_peer = log_of.__wrapped__  # without the cache, in which the names that a peer chooses would stay
+def beside(path: str) -> str:
+    """The name of the log that the file at *path* is, where the store cannot hold that of ``log_of``."""
+    raw = _raw(path, _LOG)
+    last = _LOG.encoded(raw.rpartition(b"/")[2])
+    name = f"%-{_hash(raw)}-{last}"
+    return name if len(name) <= MAX_PART and _is_beside(name) else f"%-{_hash(raw)}-"
+
+
+def _is_beside(name: str) -> bool:
+    """Whether ``beside`` returns *name* for some path."""
+    found = _BESIDE.fullmatch(name)
+    if found is None or len(name) > MAX_PART:
+        return False
+    last = found[1]
+    return not last or (
+        _LOG._is_whole(last) if "%" in last else bool(_PART.fullmatch(last)) and last not in (".", "..")
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -214,13 +238,15 @@ def found_in(told: Iterable[str], log: str) -> str:
     for text in islice(told, ASKED):
         with suppress(ValueError):
             for path in (text, path_of(text)):
-                if log_of(path) == log:
+                if log in (log_of(path), beside(path)):
                     return path
     return ""
 
 
 def is_cut(log: str) -> bool:
-    """Whether the valid name *log* was too long, so that the path of its file cannot be told from it."""
+    """Whether the path of the file of the log with the valid name *log* cannot be told from it: the name was too long,
+    or was taken.
+    """
     return "%-" in log
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from flarelog.completeness import completeness
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents, spooled
-from flarelog.model import OTHERS, Attributes, Generation, RunInfo, StreamInfo
+from flarelog.model import Attributes, Generation, RunInfo, StreamInfo
 from flarelog.names import natural
 from flarelog.text import legible, several
 
@@ -29,11 +29,11 @@ def moment(milliseconds: int) -> str | None:
 
 
 def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-    """*infos* in display order, by run, site and log: ``rank-2`` before ``rank-10``, and files without a name last."""
+    """*infos* in display order, by run, site and log: ``rank-2`` before ``rank-10``."""
 
     def key(info: StreamInfo) -> tuple[object, ...]:
         stream = info.stream
-        return natural(stream.run), natural(stream.site), info.about == OTHERS, natural(stream.path)
+        return natural(stream.run), natural(stream.site), natural(stream.path)
 
     return sorted(infos, key=key)
 
@@ -90,7 +90,7 @@ def unknown_ends(found: Collection[StreamInfo]) -> list[str]:
 
 
 def unstored_sentences(found: Iterable[StreamInfo]) -> list[str]:
-    """A sentence per site and reason for logs that were never stored; logs that cannot be read are left out."""
+    """A sentence per site and reason for logs that the receiver did not open."""
     logs: dict[tuple[str, str, Reason], list[StreamInfo]] = {}
     for info in found:
         if info.unstored and not info.is_unread:

@@ -24,8 +24,8 @@ from integration.harness.places import PATIENCE, Program, Receiver, append, new_
 from tests.often import each
 
 # Each run tries one attack of each kind; make soak tries all.
-USUAL = {"half_open", "readers", "ghosts", "places"}
-OF_ONE_SITE = ("ghosts", "ghost_machines", "places", "troubles")  # by one site against its share of the receiver
+USUAL = {"half_open", "readers", "ghosts", "unreadable"}
+OF_ONE_SITE = ("ghosts", "unreadable", "troubles")  # by one site against its share of the receiver
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
 SECONDS = 2.0  # of an attack
 EVERY = 0.01  # seconds between two lines

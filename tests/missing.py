@@ -1,23 +1,15 @@
-"""The news about missing logs that tests store most: of one place, and of one kind."""
+"""The note of unopened logs, and the writing of a receiver's records."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from flarelog.receiver.recording import Records
-from flarelog.stores.base import Missing, Store
+from flarelog.stores.base import Store, Unopened
 
 
-async def never_stored(store: Store, run: str, site: str, found: Mapping[str, str], place: str = "") -> bool:
-    return await store.add_notes(run, site, [Missing(place, found)])
-
-
-async def readable(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
-    await store.add_notes(run, site, [Missing(place, {}, unread=but)])
-
-
-async def unwanted(store: Store, run: str, site: str, place: str, but: Collection[str]) -> None:
-    await store.add_notes(run, site, [Missing(place, {}, refused=but)])
+async def unopened(store: Store, run: str, site: str, logs: Mapping[str, str]) -> bool:
+    return await store.add_notes(run, site, [Unopened(logs)])
 
 
 async def write_all(records: Records, *, rest: bool = False) -> None:

@@ -26,13 +26,13 @@ from flarelog.cli import COMMANDS, main
 from flarelog.completeness import SEEN, Lack, Losses, completeness
 from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, FlarelogError
 from flarelog.lifecycle import RunState
-from flarelog.model import Ended, Gap, Generation, Mark, Receipt, Redaction, State, StreamId, StreamInfo
+from flarelog.model import Ended, Gap, Generation, Mark, Receipt, Redaction, State, StreamId, StreamInfo, Unread
 from flarelog.poc.judge import _log
 from flarelog.receiver.phases import missing, standing
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.spool.gaps import MISSING
 from flarelog.stores import choose
-from flarelog.stores.base import Appender, Missing
+from flarelog.stores.base import Appender, Unopened
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.standings import of_site
@@ -134,7 +134,8 @@ async def fill(directory: Path, row: Row) -> None:
     async with LocalStore(directory, "memory") as store:
         await store.set_run(RUN, RunState.ENDED)
         appender = await store.appender(STREAM, b"producer")
-        for item in row.items:
+        rest = [Unread(0, 0, UNREAD)] if LOG in (row.unstored or {}) else []
+        for item in (*row.items, *rest):
             if isinstance(item, bytes):
                 await appender.append(appender.committed, item)
             elif callable(item):
@@ -145,7 +146,8 @@ async def fill(directory: Path, row: Row) -> None:
             receipt = Receipt(appender.committed, appender.digest, appender.mark_count, row.masked)
             await appender.seal(receipt)
         await appender.close()
-        await store.add_notes(RUN, SITE, [Missing("here", row.unstored or {})])
+        others = {log: why for log, why in (row.unstored or {}).items() if log != LOG}
+        await store.add_notes(RUN, SITE, [Unopened(others)])
     if row.left is not None:
         file = directory / RUN / SITE / LOG
         file.unlink() if row.left < 0 else os.truncate(file, row.left)

@@ -14,6 +14,8 @@ from flarelog.model import Generation, StreamId, StreamInfo
 from flarelog.names import (
     MAX_LOG,
     MAX_PART,
+    beside,
+    found_in,
     given_run,
     is_cut,
     log_name,
@@ -51,12 +53,19 @@ def test_the_log_of_a_file_of_any_name(path: str, log: str) -> None:
     assert StreamId.given("run-1", "site-1", path).log in (log, path)  # a%20b is also how the store names another file
 
 
+@pytest.mark.parametrize(("path", "last"), [("a/b.log", "b.log"), ("a/b c", "b%20c"), (f"a/{'b' * 199}", "")])
+def test_a_name_that_is_taken_has_another_one(path: str, last: str) -> None:
+    log = beside(path)
+    assert (log[:2], log.rpartition("-")[2], log_name(log), is_cut(log)) == ("%-", last, log, True)
+    assert (found_in([path], log), found_in(["other"], log)) == (path, "")
+
+
 @together(
     "log",
     [
         *("%41", "a%2eb", "%2E", "%2E%2E", "%2e%2e%2f", "a%2Fb", "a%00b", "%e8%ae%ad", "%", "a%", "%zz", "%2"),
         *(f"a%-{'0' * 32}-b", f"{'a' * 120}%-{'0' * 32}-b", f"{'a' * 120}%-{'0' * 31}G-{'b' * 40}"),
-        *(f"{'a' * 120}%-{'0' * 32}-%61{'b' * 37}", f"%-{'0' * 32}-", f"a/b/%-{'0' * 32}-/c", f"%-{'0' * 32}-/a/b"),
+        *(f"{'a' * 120}%-{'0' * 32}-%61{'b' * 37}", f"%-{'0' * 32}-%61", f"a/b/%-{'0' * 32}-/c", f"%-{'0' * 32}-/a/b"),
         *(f".{'a' * 119}%-{'0' * 32}-{'b' * 32}.journal", f"%2E{'a' * 117}%-{'0' * 32}-{'b' * 40}", "%20" * 67),
     ],
 )

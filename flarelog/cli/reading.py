@@ -296,5 +296,6 @@ def _say_missing(reading: Reading, asked: Asked) -> None:
 
     if asked.shown.exit_status and not asked.follow and (line := open_line(reading.selected)):
         talk(line)
-    for missing in (*unstored_sentences(reading.unstored), *unread(reading.unstored), *reading.unmatched):
+    unstored = [*reading.unstored, *(info for info in reading.infos if info.unread_rest)]
+    for missing in (*unstored_sentences(unstored), *unread(unstored), *reading.unmatched):
         talk(missing)

@@ -24,7 +24,7 @@ from flarelog.errors import NOT_FOUND, OK, CannotConnect, NotAllowed, NotAReceiv
 from flarelog.globs import any_of, check, plain
 from flarelog.late import late
 from flarelog.lifecycle import RunState
-from flarelog.model import OTHERS, RunInfo, State, StreamId, StreamInfo
+from flarelog.model import RunInfo, State, StreamId, StreamInfo
 from flarelog.names import shown
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, present, spoken, standing
@@ -212,7 +212,7 @@ class _Asked:
             known = state.linked is not None and not info.sealed
             rows.append(
                 (
-                    *(shown(info.stream.run), info.stream.site, _name(info)),
+                    *(shown(info.stream.run), info.stream.site, info.name),
                     called(standing(info, self.quiet_after)),
                     "-" if info.is_unreadable else f"{info.committed:,}",
                     f"{state.rate:,}" if known else "-",
@@ -223,13 +223,6 @@ class _Asked:
                 )
             )
         return [row[bool(self.run) :] for row in rows] if found else []
-
-
-def _name(info: StreamInfo) -> str:
-    """The row's name: a count for files without a name, the stream's name for a log's rest, else the missing thing."""
-    if info.about == OTHERS:
-        return several(info.count, "more file")
-    return info.stream.name if info.rest_of is not None else info.name
 
 
 FINDINGS = "FINDINGS"

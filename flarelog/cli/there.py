@@ -12,7 +12,7 @@ import click
 
 from flarelog.cli.options import Place
 from flarelog.errors import FlarelogError, NotFound
-from flarelog.model import RunInfo, StreamInfo, with_rests
+from flarelog.model import RunInfo, StreamInfo
 from flarelog.names import DOCTORS_RUN, natural, run_name
 from flarelog.records import ordered
 from flarelog.text import some
@@ -71,7 +71,7 @@ async def look(
     unstored: bool = False,
 ) -> list[StreamInfo]:
     """The streams in the directory *store* or at the *connected* receiver, of all runs or of *run_id*, of all sites or
-    of *sites*; with *unstored* also the logs of which nothing was ever stored.
+    of *sites*; with *unstored* also the logs that are no streams.
 
     Raises NotFound, CannotConnect, NotAllowed, InvalidName.
     """
@@ -92,7 +92,7 @@ async def look(
         from flarelog.viewers.missing import said, without  # needed after a mistake only
 
         raise said(*await without(there(store, connected), run_id))
-    return with_rests(ordered(found))
+    return ordered(found)
 
 
 async def unmatched_sites(

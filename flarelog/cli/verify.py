@@ -124,7 +124,7 @@ async def _verify(
     held = [info async for info in store.list(f"{run_id}/" if run_id else "", wanted=wanted, unreadable=True)]
     streams = [info.stream for info in held if not info.unstored]
     stored = {info.stream for info in held if info.committed}
-    unstored = [info for info in held if info.unstored]
+    unstored = [info for info in held if info.unstored or info.unread_rest]
     unstored += [info for info in await store.unstored(run_id, wanted) if info.stream not in stored]
     runs = [run_id] if run_id else await origin.runs()
     unvouched = [each for one in runs if not sites for each in await store.strangers(one) if each not in store.left_out]

@@ -14,7 +14,20 @@ from collections.abc import Sequence
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import TAKEN_OVER, Fenced, FlarelogError
 from flarelog.exit_marks import Exit
-from flarelog.model import MAX_CHUNK, Attributes, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Started
+from flarelog.model import (
+    MAX_CHUNK,
+    Attributes,
+    Buffer,
+    Chunk,
+    Code,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Receipt,
+    Started,
+    Unread,
+)
 from flarelog.values import frozen
 
 MAX_MARKS = 100_000
@@ -40,7 +53,7 @@ def size_of(mark: Mark) -> int:
     match mark:
         case Generation():
             texts = mark.path, mark.identity, mark.notes
-        case Ended() | Gap():
+        case Ended() | Gap() | Unread():
             texts = (mark.reason,)
         case Attributes():
             texts = (mark.words,)

@@ -148,18 +148,17 @@ class Delivery:
         moves: int,
         now: float,
         wall: float,
-        place: str = "",
         started: Started | None = None,
     ) -> Open:
-        """The Open of a new connection, after *moves* to other workers. *epoch*: the latest known epoch; *place*: as in
-        ``News``; *started*: when the producer started.
+        """The Open of a new connection, after *moves* to other workers. *epoch*: the latest known one; *started*: when
+        the producer started.
         """
         self.producer.opened()
         self._before = self.producer.acked, self.producer.marks_acked
         # A receiver that accepts a little at each Open and then ends the call must not cause a reconnect loop.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
-        news = changed(self.word(now, wall), place=place)
+        news = self.word(now, wall)
         return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, started=started)
 
     @property

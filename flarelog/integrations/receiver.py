@@ -27,7 +27,7 @@ from flarelog.integrations.embedded import (
     seconds,
 )
 from flarelog.lifecycle import Event
-from flarelog.model import StreamId, with_rests
+from flarelog.model import StreamId
 from flarelog.names import is_loopback, parse_address
 from flarelog.placeholders import Placeholder
 from flarelog.policy import Policy
@@ -143,7 +143,7 @@ class Receiver(Embedded):
 
         async def ask() -> Found:
             held = [info async for info in self._store.list(f"{run}/{site}/", unreadable=True)]
-            found = with_rests([*held, *await self._store.unstored(run)])
+            found = [*held, *await self._store.unstored(run)]
             for info in found:
                 if info.stream == stream and not info.unstored:
                     why = missing(standing(replace(info, state=server.states.of(stream))))

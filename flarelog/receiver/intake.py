@@ -9,28 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 
 from flarelog.bus import Bus
 from flarelog.completeness import Losses, is_loss, loss_sentence
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
-from flarelog.errors import TAKEN_OVER, FlarelogError
+from flarelog.errors import TAKEN_OVER
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Mark, News, Open, StreamId
 from flarelog.names import DOCTORS_LOG
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
-from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import HELD_FOR, States
-from flarelog.receiver.unread import names_any, told
+from flarelog.receiver.unopened import Unopened
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.stores.base import Appender
 from flarelog.stores.moments import CLOSED, LEFT, OPENED
@@ -58,7 +56,7 @@ class Intake:
         sessions: Sessions,
         states: States,
         happenings: Happenings,
-        missing: MissingLogs,
+        unopened: Unopened,
         quota: Quota,
         pressure: Pressure,
         lately: Lately,
@@ -72,7 +70,7 @@ class Intake:
         self.openings = Turns(sys.maxsize, OPENINGS)
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: a site has one place in the queue, however many streams it sends
-        self.states, self.happenings, self.missing = states, happenings, missing
+        self.states, self.happenings, self.unopened = states, happenings, unopened
         self.grew, self.ends = grew, ends
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         # Streams that were left without a receipt, and whether their producers are expected to come back.
@@ -83,8 +81,10 @@ class Intake:
 
     async def admit(self, session: Session, opened: Open) -> Appender:
         stream, line, admission = opened.stream, session.line, self._admission
-        await self._let_in(session)
-        await self._admit(session, opened)
+        await self.callers.peers.opens(line.peer)
+        session.identity = self.callers.guard.asks(line.context, Action.PUSH, stream.run, stream.site)
+        await admission.admit(opened)  # before that, nothing that the producer says is kept
+        session.admitted = True
         self.told(stream, opened.producer, opened.news or News(0, 0))
         self._quota.opens(stream)
         session.counted = True
@@ -94,35 +94,6 @@ class Intake:
         appender = await admission.open(opened, line.peer)
         self._quota.noted(stream, sum(map(size_of, appender.marks)))
         return appender
-
-    async def _let_in(self, session: Session) -> None:
-        line, stream = session.line, session.stream
-        await self.callers.peers.opens(line.peer)
-        session.identity = self.callers.guard.asks(line.context, Action.PUSH, stream.run, stream.site)
-
-    async def hear(self, session: Session, opened: Open) -> None:
-        await self._let_in(session)
-        stream, news = opened.stream, opened.news
-        if news is None:
-            return
-        if names_any(news):
-            await self._admit(session, opened)
-        elif not await self._admission.has(stream.run, stream.site):
-            return  # the run would be empty
-        self._told_missing(stream, news, None if news.health is None else told(news, news.health)[1])
-
-    async def _admit(self, session: Session, opened: Open) -> None:
-        """Admit the run and the site of *opened*: before that, nothing that its producer says is kept. Raises Refused,
-        Full.
-        """
-        try:
-            await self._admission.admit(opened)
-        except FlarelogError:
-            stream, news = opened.stream, opened.news
-            if news is not None and news.refused is not None:
-                self.missing.gone(stream.run, stream.site, news.place, news.refused)
-            raise
-        session.admitted = True
 
     def entered(self, session: Session) -> None:
         stream, committed = session.stream, session.appender.committed
@@ -135,7 +106,7 @@ class Intake:
         elif before is not None:
             before.refuse(Refused(Code.FENCED, TAKEN_OVER))
         self.states.opened(stream, session.producer)
-        self.missing.outside.pop(stream, None)
+        self.unopened.opened(stream)
         if stream not in self.happenings.paused:  # a paused stream reopens again and again
             self.happenings.note(stream, OPENED)
             info_each(log, "are open", stream, "%s: opened at offset %d", stream, committed, answer=(stream, Code.OK))
@@ -187,7 +158,7 @@ class Intake:
         """Drop the state of *run*, or of *site* in it, which the store no longer has."""
         self.states.forget(run, site)
         self.happenings.forget(run, site)
-        self.missing.forget(run, site)
+        self.unopened.forget(run, site)
         self._quota.forget(run, site)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
             self._silent.pop(stream)[0].cancel()
@@ -226,22 +197,9 @@ class Intake:
 
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """Record the *news* of *producer* about *stream* and its machine."""
-        found = None
         if news.health is not None:
-            health, found = told(news, news.health)
-            self.happenings.fares(stream, health)
-            self.states.news(stream, producer, replace(news, health=health))
-        else:
-            self.states.news(stream, producer, news)
-        self._told_missing(stream, news, found)
-
-    def _told_missing(self, stream: StreamId, news: News, found: Mapping[str, str] | None) -> None:
-        """*found*: the unreadable files; None: the news are not of them."""
-        if found is not None:
-            self.missing.unread(stream.run, stream.site, found, news.place, whole=news.whole)
-        if news.refused is not None:
-            for gone in self.missing.refused(stream.run, stream.site, news.place, frozenset(news.refused)):
-                self.happenings.paused.pop(gone, None)  # the next pause is recorded again
+            self.happenings.fares(stream, news.health)
+        self.states.news(stream, producer, news)
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
@@ -255,9 +213,6 @@ class Intake:
     def is_ending(self, run: str) -> bool:
         return self._runs.state(run) in (RunState.ENDING, RunState.ENDED)
 
-    async def written(self, stream: StreamId) -> None:
-        await self.missing.written(stream.run, stream.site)
-
     def held(self, session: Session, why: str) -> bool:
         stream, opened = session.stream, session.reception.receiver is not None
         if stream.log == DOCTORS_LOG and not opened:
@@ -265,18 +220,14 @@ class Intake:
         if stream in self._resuming:
             self._resuming.pop(stream).cancel()
         if not session.admitted:
-            self.missing.turn_away(stream, why, session.place)
+            self.unopened.add(stream, why)
             new = not self.lately.said(why, session.line.peer)
         else:
             new = self.happenings.hold(stream, why)
             if new and not opened:
-                self.missing.hold(stream, why, session.place)
+                self.unopened.add(stream, why)
         self.states.held(stream, session.producer, why)
         return new
-
-    def refused(self, session: Session, why: str) -> None:
-        if session.admitted:
-            self.missing.refuse(session.stream, why, session.place)
 
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Log that the receiver failed at *where*; returns the refusal that makes the producer retry."""

@@ -21,11 +21,11 @@ from flarelog.names import run_name, site_name
 from flarelog.policy import Identity, site_of
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.findings import Findings
-from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
+from flarelog.receiver.unopened import Unopened
 from flarelog.receiver.workers.relay import Passed, Relay
 from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
@@ -52,13 +52,13 @@ class Lists:
         sessions: Sessions,
         states: States,
         found: Findings | None,
-        missing: MissingLogs,
+        unopened: Unopened,
     ) -> None:
         self._store, self._callers, self._runs = store, callers, runs
         self._sessions, self._states, self._found = sessions, states, found
-        self._missing = missing
+        self._unopened = unopened
         self._turns = Turns()
-        self._records = Turns(2, 1)  # reads of the records of missing logs, which take a thread each
+        self._records = Turns(2, 1)  # reads of the notes of unopened logs, which take a thread each
 
     async def _answered(
         self,
@@ -115,7 +115,7 @@ class Lists:
             )
         if whole:
             async with self._records.one(peer):
-                others = await self._missing.unstored(asked.run, wanted)
+                others = await self._unopened.infos(asked.run, wanted)
             held = among(held, [one for one in others if names_of(one) > asked.after])
         async with contextlib.aclosing(held) as found:
             while True:
@@ -213,7 +213,7 @@ class Lists:
 
             held = self._store.list(f"{run}/" if run else "", wanted=wanted, unreadable=True)
             async with self._records.one(peer):
-                others = await self._missing.unstored(run, wanted)
+                others = await self._unopened.infos(run, wanted)
             every = among(held, others)
             async with contextlib.aclosing(every) as found:
                 while infos := await self._some(found, peer, TURN_MOST):

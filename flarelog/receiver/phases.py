@@ -52,12 +52,12 @@ def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
 def present(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
     """The phase alone, for which no mark is read."""
     state = info.state or State()
-    if info.sealed:
-        return Standing(Phase.ENDED, why="receipt")
     if info.is_unreadable:
         return Standing(Phase.UNREAD, why=info.unstored)
     if info.unstored:
         return Standing(Phase.PAUSED, why=state.held) if state.held else Standing(Phase.UNSTORED, why=info.unstored)
+    if info.sealed:
+        return Standing(Phase.ENDED, why="receipt")
     if state.linked is None:
         return Standing(Phase.OPEN, state.grown)
     if state.held:

@@ -29,7 +29,6 @@ from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.listening import Listening
 from flarelog.receiver.lists import Lists
-from flarelog.receiver.missing import MissingLogs
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Peers
 from flarelog.receiver.reads import Reads
@@ -39,6 +38,7 @@ from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.standing import Standing
 from flarelog.receiver.states import States
+from flarelog.receiver.unopened import Unopened
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.security.context import Context
@@ -84,13 +84,11 @@ class Server:
 
         self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
-
-        self.missing = MissingLogs(store, lambda stream: self.admission.lets_in(stream), self.states.drop)
-
-        self.recording = Recording(self.happenings, self.missing)
+        self.unopened = Unopened(store, lambda stream: self.admission.lets_in(stream), self.states.drop)
+        self.recording = Recording(self.happenings, self.unopened)
 
         def asking(run: str, site: str = "") -> list[StreamId]:
-            held = (*self.happenings.paused, *self.missing.outside)
+            held = (*self.happenings.paused, *self.unopened.logs)
             return [one for one in held if one.run == run and site in ("", one.site) and self.states.asks(one)]
 
         self.pressure = Pressure(options, sessions, lately)
@@ -109,7 +107,7 @@ class Server:
             self._forget,
             self.spawn,
             lately,
-            self.missing.waits,
+            self.unopened.waits,
             asking,
         )
         self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
@@ -123,14 +121,14 @@ class Server:
             sessions,
             self.states,
             self.happenings,
-            self.missing,
+            self.unopened,
             self.quota,
             self.pressure,
             lately,
             self.findings.grew if self.findings is not None else _nothing,
             self.findings.ends if self.findings is not None else _nothing,
         )
-        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.missing)
+        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.unopened)
         self.control = Control(callers, runs, self.admission, self.removals)
         self._reads, self._callers = Reads(store, callers), callers
 

@@ -16,7 +16,7 @@ from flarelog.delivery.pace import Load
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import Reception, State
 from flarelog.delivery.windows import Window
-from flarelog.errors import FlarelogError, InvalidName
+from flarelog.errors import FlarelogError, NameTaken
 from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply, StreamId
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
@@ -75,9 +75,6 @@ class House(Protocol):
     async def admit(self, session: Session, opened: Open) -> Appender:
         """Admit the stream, and open it. Raises FlarelogError."""
 
-    async def hear(self, session: Session, opened: Open) -> None:
-        """Record the news of a producer without a log. Raises FlarelogError."""
-
     def entered(self, session: Session) -> None: ...
     def take(self, session: Session, size: int) -> None:
         """Count *size* bytes that are about to be appended. Raises Full."""
@@ -97,10 +94,6 @@ class House(Protocol):
     def held(self, session: Session, why: str) -> bool:
         """Record that the stream is paused; returns whether to log that: a paused stream asks again and again."""
 
-    def refused(self, session: Session, why: str) -> None: ...
-    async def written(self, stream: StreamId) -> None:
-        """Return when all news about missing logs of the stream's site is in the store, or cannot be written."""
-
     def left(self, session: Session, sealed: bool) -> None: ...
     def wrong(self, where: object, bug: Exception) -> Refused: ...
 
@@ -113,8 +106,6 @@ class Session:
     def __init__(self, house: House, line: Line, number: int, opened: Open) -> None:
         self.house, self.line, self.number = house, line, number
         self.stream, self.producer = opened.stream, opened.producer
-        self.place = opened.news.place if opened.news is not None else ""  # of its producer
-        self._news_only = opened.news_only
         self.identity = NOBODY
         self.admitted = False  # whether the run and the site have room for the stream's records
         self.counted = False  # whether the quota counts the stream as open
@@ -155,10 +146,6 @@ class Session:
 
     async def _open(self, opened: Open) -> None:
         try:
-            if self._news_only:
-                await self.house.hear(self, opened)
-                self.leave()
-                return
             appender = self.appender = await self.house.admit(self, opened)
             held = appender.committed, appender.digest, appender.marks
             self.reception.held(Receiver(*held, max_chunk=appender.max_chunk))
@@ -278,7 +265,8 @@ class Session:
     def reply(self, code: Code, reason: str = "") -> Reply:
         house = self.house
         if self.reception.receiver is None:
-            return Reply(code, reason=reason, incarnation=house.incarnation, number=self.number)
+            taken = isinstance(self.reception.refusal, NameTaken)
+            return Reply(code, reason=reason, incarnation=house.incarnation, number=self.number, name_taken=taken)
         appender = self.appender
         window, left = self.window, self.reception.receiver.accepted - appender.committed
         window.told, self.due = house.pressure.window_of(self), False
@@ -330,7 +318,6 @@ class Session:
                 self.house.ending.ends(self.line.peer)  # thousands may end at once, with their connection
                 await self._settle()
             self._note_refusal()
-            await self.house.written(self.stream)  # a reader that sees the end of the stream must see the missing logs
             self._say_last_word()
         except Exception as bug:
             self.house.wrong(self.stream, bug)
@@ -344,7 +331,6 @@ class Session:
         """Commit the received bytes, and seal the stream if it has a receipt."""
         try:
             if self.reception.state is State.SEALING and isinstance(self.reception.receipt, Receipt):
-                await self.house.written(self.stream)  # a reader that sees the receipt must also see the missing logs
                 await self.appender.seal(self.reception.receipt)
                 self.reception.sealed()
                 self.house.ends(self.stream)
@@ -361,12 +347,10 @@ class Session:
             return
         if reception.last_word is Code.PAUSE:
             self._new = self.house.held(self, str(error))
-        elif reception.receiver is None and isinstance(error, InvalidName):  # the policy was checked before
-            self.house.refused(self, str(error))
 
     def _say_last_word(self) -> None:
         reception, error = self.reception, self.reception.refusal
-        if error is None and reception.receiver is None and not self._news_only:
+        if error is None and reception.receiver is None:
             return  # the stream was never open, and the producer has gone
         reply = self.reply(reception.last_word, str(error) if error is not None else "")
         reception.committed()

@@ -18,8 +18,9 @@ from flarelog.completeness import Losses, loss_sentence
 from flarelog.delivery.fair import TURN
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost, Silent
-from flarelog.errors import FlarelogError, NoAnswer, StreamRefused
+from flarelog.errors import FlarelogError, NoAnswer
 from flarelog.model import Chunk, Code, News, Packed, Receipt, Reply, StreamId, generations
+from flarelog.names import beside, is_cut
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -40,8 +41,7 @@ _MARKS = 64  # marks that are sent at a time
 
 class Site(Protocol):
     """The part of the sidecar that a log uses. ``brought``: bytes were acknowledged; ``drain_early``: the receiver
-    reports that the run is ending; ``ended``: the log has ended; ``health``: the report on the machine, if one is due;
-    ``place``: the id of the logs' directory.
+    reports that the run is ending; ``ended``: the log has ended; ``health``: the report on the machine, if one is due.
     """
 
     options: SidecarOptions
@@ -52,8 +52,6 @@ class Site(Protocol):
     @property
     def finder(self) -> Finder: ...
     def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
-    @property
-    def place(self) -> str: ...
     def health(self) -> News | None: ...
     def brought(self) -> None: ...
     def drain_early(self) -> None: ...
@@ -123,27 +121,22 @@ class Log:
         return f"{self.stream} at offset {self.acked}{f': {self._trouble}' if self._trouble else ''}"
 
     @property
-    def settled(self) -> bool:
-        """Whether the receiver has opened the log, or refused it."""
-        return self.untouched or self.delivery.most >= (0, 0) or isinstance(self.error, StreamRefused)
-
-    @property
     def can_tell(self) -> bool:
         """Whether the log is connected, and can carry a report."""
         return self._stream is not None and not self.delivery.sealed
 
     async def run(self) -> None:
         """Deliver until the stream is sealed or fails for good."""
-        delivery = self.delivery
         try:
             if self._sealed and self._is_whole():
                 self.ended = self.untouched = True
                 return
-            while not delivery.sealed:
+            while not self.delivery.sealed:
+                delivery = self.delivery
                 if (pause := delivery.wait(time.monotonic())) > 0:
                     await asyncio.sleep(pause)
                 trouble = await self.connect()
-                if trouble is None:
+                if trouble is None or delivery is not self.delivery:
                     continue
                 if not isinstance(trouble, Elsewhere):
                     self._trouble = str(trouble)
@@ -209,8 +202,8 @@ class Log:
     async def _open(self, stream: Stream) -> None:
         link, delivery = self._site.link, self.delivery
         backwards, paused = delivery.producer.went_backwards, delivery.producer.state is State.PAUSED
-        place, now, wall = self._site.place, time.monotonic(), time.time()
-        stream.put(delivery.open(link.producer_id, link.epoch, link.moves, now, wall, place, link.started))
+        now, wall = time.monotonic(), time.time()
+        stream.put(delivery.open(link.producer_id, link.epoch, link.moves, now, wall, link.started))
         while not stream.answered:
             stream.check()
             await self._woken()
@@ -219,7 +212,7 @@ class Log:
         if not paused:  # a paused log retries all the time; ``heard`` logs when it goes on
             self._say_sending()
         if delivery.unknown:
-            record = await link.record_of(self.stream)
+            record = [changed(info, stream=self.stream) for info in await link.record_of(self.stream)]
             self._site.finder.resume(record, time.monotonic())
             delivery.learned(shown=bool(record))
         if lost := delivery.producer.went_backwards - backwards:
@@ -277,6 +270,8 @@ class Log:
                 self._waiting.set_result(None)
 
     def heard(self, reply: Reply) -> bool:
+        if reply.name_taken and not is_cut(self.stream.log):
+            raise self._aside(reply.reason)
         most, paused = self.delivery.most, self.delivery.producer.state is State.PAUSED
         try:
             owed = self.delivery.heard(reply, time.monotonic())
@@ -293,6 +288,14 @@ class Log:
         if self._full and self._stream is not None:
             self._stream.wants()
         return owed
+
+    def _aside(self, why: str) -> Again:
+        """Deliver the log under another name from now on, because the store cannot hold its own."""
+        before, path = self.stream, self.source.log
+        other = StreamId(before.run, before.site, beside(path), original=path)
+        self.delivery = Delivery(other, self.source, self._site.options.delivery)
+        log.info("%s is stored as %s: %s", self._named, other.log, why)
+        return Again(f"{before}: {why}")
 
     def beat(self) -> Chunk | None:
         if self._packing.busy or self._packed is not None:  # a heartbeat would overtake the chunk before it

@@ -13,8 +13,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Collection, Coroutine, Iterable
-from itertools import islice
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 import grpc
@@ -27,24 +26,21 @@ from flarelog.errors import (
     NoConsent,
     NotFound,
     NothingToSend,
-    SourceFailed,
     StreamFenced,
-    StreamRefused,
     TimedOut,
 )
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import CANNOT_BE_READ, UNREAD, News, StreamId
-from flarelog.names import log_of, shown
+from flarelog.model import News, StreamId
+from flarelog.names import shown
 from flarelog.sender.consents import Consents
-from flarelog.sender.healths import Healths, place_of
+from flarelog.sender.healths import Healths
 from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced, trouble_of
 from flarelog.sender.progress import Progress
 from flarelog.sender.unmatched import Unmatched
-from flarelog.sender.word import Word
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
 from flarelog.talk import info_each
@@ -84,24 +80,13 @@ class Sidecar:
         )
         self.consents = Consents(options.source.sites)
         self.unmatched = Unmatched(self.finder, once=options.once)
-        self.healths = Healths(
-            options.source.directory,
-            place_of(options.run, options.site, options.source.directory, options.source.part),
-            self._troubles,
-            lambda: not (self.finder.missing or self.finder.waiting),
-            self._still_refused,
-        )
-        self.word = Word(self, self.healths, self._is_mute)
+        self.healths = Healths(options.source.directory, lambda: self.finder.troubles)
         self.early: object = None  # the finder's state at an early drain, while processes may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
         self._failed = self._fenced = 0  # logs that ended in an error; those of them that a newer sidecar has
-        self._refused: list[str] = []  # logs that the receiver refused
-        self._unread: dict[str, str] = {}  # by log: a sentence for each that this process cannot go on to read
-        self._was_refused = False  # whether the receiver has ever refused a log
-        self._unsettled: list[Log] = []  # logs that may still be refused
         self._beside: set[asyncio.Task[None]] = set()
         self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._draining = asyncio.Event()
@@ -143,7 +128,7 @@ class Sidecar:
             async with asyncio.TaskGroup() as group:
                 minding = (
                     *(self._watch(), self._heed(), self._consented(), self.unmatched.mind()),
-                    *(self.healths.mind(self._telling), self.word.mind()),
+                    self.healths.mind(self._telling),
                 )
                 beside = [group.create_task(work) for work in minding]
                 learning = group.create_task(self._learn(group))
@@ -171,8 +156,6 @@ class Sidecar:
             error = Mistake(f"flarelog failed, and sends nothing more to {self.options.receiver}", bugs)
         finally:
             unsent = {name: self._unsent_of(source) for name, source in self.finder.logs.items()}
-            for name in [name for name in self._refused if not (self.finder.there(name) or self._logs[name].acked)]:
-                self._forget(name)  # the file is gone, so nothing is missing
             self.finder.close()
             self.compressing.close()
             await self.link.close()
@@ -241,8 +224,6 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
-        if self._was_refused or self._unread or not self._logs:  # no log is left to report missing files
-            await self.word.tell()
         if not (self._logs or self.options.again):
             await self.unmatched.end()
 
@@ -282,24 +263,14 @@ class Sidecar:
         group = group or self._group
         for name in sorted(logs):
             known, source = self._logs.get(name), self.finder.logs.get(name)
-            if known is not None and known.source is not source:  # the refused log's files were renamed
-                self._forget(name)
-                known = None
             if known is None or known.untouched:  # a sealed log may have grown
                 if group is None or source is None:
                     continue
                 sealed = self.options.again and name in self._sealed
                 known = self._logs[name] = Log(self, source, sealed=sealed)
-                self._unsettled.append(known)
                 self._sending.append(group.create_task(known.run()))
             known.changed()
         return self.link.gathers
-
-    def _forget(self, refused: str) -> None:
-        """Drop a log that the receiver refused and whose files are gone or renamed."""
-        del self._logs[refused]
-        self._refused.remove(refused)
-        self._failed -= 1
 
     # --- the receiver
 
@@ -346,33 +317,9 @@ class Sidecar:
         """A log that can carry a report now; None if there is none."""
         return next((one for one in self._logs.values() if one.can_tell), None)
 
-    def _is_mute(self) -> bool:
-        """Whether the receiver has answered, and no log is left to carry a report."""
-        ended = len(self._logs) >= len(self.finder.logs) and all(one.ended for one in self._logs.values())
-        return ended and self.link.connected
-
     def health(self) -> News | None:
-        """The report on the machine's health and unreadable logs, if one is due."""
+        """The report on the machine's health, if one is due."""
         return self.healths.take()
-
-    @property
-    def place(self) -> str:
-        return self.healths.place
-
-    def _troubles(self) -> Collection[str]:
-        """A sentence for each log that cannot be sent."""
-        found = self.finder.troubles
-        return (*found, *self._unread.values()) if self._unread else found
-
-    def _still_refused(self) -> tuple[str, ...] | None:
-        """The refused logs whose files still exist, at most one more than a report can name; None until each log was
-        opened or refused.
-        """
-        while self._unsettled and self._unsettled[-1].settled:
-            self._unsettled.pop()
-        if self._unsettled or len(self._logs) < len(self.finder.logs):
-            return None
-        return tuple(map(log_of, islice(filter(self.finder.there, self._refused), UNREAD + 1))) if self._refused else ()
 
     # --- the interface for logs (see log.Site)
 
@@ -391,14 +338,6 @@ class Sidecar:
         text = "; ".join(filter(None, (f"sealed at offset {ended.acked}", loss))) if error is None else str(error)
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
-        if isinstance(error, StreamRefused):
-            self._was_refused = True
-            self._refused.append(stream.path)
-            self.healths.refused()
-            self.finder.refuse(stream.path)
-        if isinstance(error, SourceFailed):
-            path = os.path.join(self.options.source.directory, stream.path)
-            self._unread[stream.path] = f"{legible(path)}{CANNOT_BE_READ}{error}"
         if error is None:
             info_each(log, "are sealed", stream, "%s%s: %s", whose, stream, text, whose=whose)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:

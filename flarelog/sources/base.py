@@ -110,14 +110,6 @@ class Finder(Protocol):
         or disappears is reported at once.
         """
 
-    def there(self, log: str) -> bool:
-        """Whether *log* still has its name or another name that a log can have, as of the latest look."""
-
-    def refuse(self, log: str) -> None:
-        """Drop *log*, which the receiver refused and of which it holds nothing; under another name its file is another
-        log. A log without any file left disappears from ``logs``.
-        """
-
     def expect_no_record(self) -> None:
         """Stop waiting for ``learn``: the receiver does not answer for now."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, suppress
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import fields
 from itertools import accumulate
 from pathlib import Path
@@ -32,14 +32,12 @@ from flarelog.checksum import EMPTY_DIGEST
 from flarelog.completeness import completeness
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import InvalidName, NotFound, Unreadable
+from flarelog.errors import NotFound, Unreadable
 from flarelog.lifecycle import RunState
 from flarelog.model import (
     IN_STORE,
     LONGEST_REASON,
     MAX_OFFSET,
-    OTHERS,
-    REST,
     Attributes,
     Buffer,
     Mark,
@@ -49,11 +47,7 @@ from flarelog.model import (
     Started,
     StreamId,
     StreamInfo,
-    count_of,
-    is_unread,
-    unnamed,
 )
-from flarelog.names import log_of, path_of
 from flarelog.records import commands_of
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
@@ -72,21 +66,14 @@ Bytes = Callable[[int, int], bytes]
 PIECE = 128 << 10  # bytes of one read at most, which a stalled reader keeps in memory
 
 
-class Missing(NamedTuple):
-    """News of one place about the logs of its site that have no stored byte. *place*: see ``News``; empty: unknown.
+class Unopened(NamedTuple):
+    """The logs of a site that the receiver did not open, each with the reason."""
 
-    Instead of a log's name there may be that of a directory with a "/" behind it, or OTHERS for files without a name;
-    the counts of OTHERS add up over all places.
-    """
-
-    place: str
-    found: Mapping[str, str]  # logs, each with the reason
-    unread: Collection[str] | None = None  # of its unreadable logs, the only ones that still are; None: not said
-    refused: Collection[str] | None = None  # of its other logs, the only ones that it still has to send; None: not said
+    logs: Mapping[str, str]
 
 
-Note = Happening | Point | Missing
-"""A note about a site in a run: what happened to its streams, the health of its machine, its missing logs."""
+Note = Happening | Point | Unopened
+"""A note about a site in a run: what happened to its streams, the health of its machine, its unopened logs."""
 
 FINDINGS = "findings"
 """The kind of the note with the findings in a site's logs."""
@@ -230,8 +217,8 @@ class Reader(Protocol):
     async def unstored(
         self, run: str = "", wanted: Callable[[str, str], bool] = lambda run, site: True
     ) -> Sequence[StreamInfo]:
-        """The logs of *run*, or of all runs, that ``never_stored`` has recorded, sorted by name. They are no streams.
-        *wanted*: as in ``list``.
+        """The logs of *run*, or of all runs, that the receiver did not open, sorted by name (see ``not_opened``): they
+        are no streams. *wanted*: as in ``list``.
         """
 
     def at_hand(self, stream: StreamId) -> AtHand | None:
@@ -322,7 +309,7 @@ class Store(Reader, Protocol):
 
     async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
         """Append notes of one type about *site*, for people; those of each type are bounded. Returns False if there is
-        no such run. A log that is or becomes a stream is not missing.
+        no such run. A log that is or becomes a stream no longer counts as unopened.
         """
 
     async def set_note(self, kind: str, said: bytes, run: str = "", site: str = "") -> None:
@@ -392,15 +379,7 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
     return tuple(longest[bisect_right(points, (at, MAX_OFFSET))] for at in times)
 
 
-Told = tuple[str, str]
-"""The key of a log that has no stored byte: its name; for files without a name also the place that has them."""
-
-
-def key_of(what: str, place: str) -> Told:
-    return what, place if what == OTHERS else ""
-
-
-UNNAMED = REST.lstrip(".")
+UNNAMED = "unread"
 """The log's name in an entry that is about no log."""
 
 
@@ -409,62 +388,24 @@ def entry_of(stream: StreamId, why: str, about: str = "") -> StreamInfo:
     return StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=f"{IN_STORE}{why}"[:LONGEST_REASON], about=about)
 
 
-def never_stored(
-    run: str, site: str, logs: Mapping[Told, tuple[str, str]], held: Callable[[StreamId], int | None]
-) -> Iterator[StreamInfo]:
-    """The entries for *logs* of *site* that have no stored byte; each log comes with its reason and the place that
-    reported it. *held*: the number of bytes of a stream; None if there is no such stream.
-
-    A log that is a stream is skipped, unless a place reports it as unreadable and can take that back. If such a stream
-    has bytes, the entry stands for its missing rest. That entry, and one for a directory or for files without a name,
-    gets a name that no log of the site has.
-    """
-    used, names = set[str](), {what for what, _ in logs}
-    for what, why, place in sorted(_added_up(logs)):
-        stream, size = None, None
-        with suppress(InvalidName):
-            stream = StreamId(run, site, what)
-            size = held(stream)
-        if size is not None and not (place and is_unread(why)):
-            continue
-        about = what if stream is None or size else ""
-        if stream is None or size:
-            name = log_of(path_of(f"{what}{REST}" if size else what.rstrip("/")))
-            while name in used or name in names or held(StreamId(run, site, name)) is not None:
-                name = log_of(path_of(f"{name}-"))
-            used.add(name)
-            stream = StreamId(run, site, name)
-        yield StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why, about=about)
-
-
-def _added_up(logs: Mapping[Told, tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """The logs with their reasons and places; files without a name are one entry with the sum over all places."""
-    count = 0
-    for (what, _), (why, place) in logs.items():
-        if what == OTHERS and (some := count_of(why)):
-            count += some
-        else:
-            yield what, why, place
-    if count:
-        yield OTHERS, unnamed(count), ""
+def not_opened(stream: StreamId, why: str) -> StreamInfo:
+    """The entry for a log that the receiver did not open because of *why*."""
+    return StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=why)
 
 
 async def among(
     streams: AsyncGenerator[StreamInfo, None], unstored: Iterable[StreamInfo]
 ) -> AsyncGenerator[StreamInfo, None]:
-    """*streams* and *unstored*, both sorted by name, merged in that order, each log once: an unstored entry replaces an
-    empty stream, which was opened only to report that its log cannot be read.
+    """*streams* and *unstored*, both sorted by name, merged in that order; an entry for a log that is a stream is left
+    out.
     """
     rest = deque(unstored)
     async with aclosing(streams) as found:
         async for info in found:
-            stream, same = info.stream, None
             while rest and names_of(rest[0]) <= names_of(info):
-                if (one := rest.popleft()).stream != stream:
+                if (one := rest.popleft()).stream != info.stream:
                     yield one
-                elif not info.committed:
-                    same = one
-            yield same or info
+            yield info
     for one in rest:
         yield one
 
@@ -510,9 +451,10 @@ class _Total:
             counts["sites"] += 1
             counts["unended"] += self._commands.unended
             self._commands = _Commands()
-        counts["unstored" if info.unstored else "streams"] += info.count
+        counts["unstored" if info.unstored else "streams"] += 1
+        counts["unstored"] += bool(info.unread_rest)
         counts["open"] += is_open
-        counts["sealed"] += info.sealed
+        counts["sealed"] += info.sealed and not info.unstored
         counts["size"] += info.committed
         found = completeness(info)
         counts["gaps"] += len(found.gaps)

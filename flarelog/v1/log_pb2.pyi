@@ -79,40 +79,16 @@ class Leave(_message.Message):
     def __init__(self) -> None: ...
 
 class News(_message.Message):
-    __slots__ = ("clock_ms", "end", "activity", "health", "place", "whole", "refused", "unread", "more")
+    __slots__ = ("clock_ms", "end", "activity", "health")
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
-    PLACE_FIELD_NUMBER: _ClassVar[int]
-    WHOLE_FIELD_NUMBER: _ClassVar[int]
-    REFUSED_FIELD_NUMBER: _ClassVar[int]
-    UNREAD_FIELD_NUMBER: _ClassVar[int]
-    MORE_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
     end: int
     activity: Activity
     health: Health
-    place: str
-    whole: bool
-    refused: Refused
-    unread: _containers.RepeatedCompositeFieldContainer[Unread]
-    more: int
-    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., place: _Optional[str] = ..., whole: bool = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., unread: _Optional[_Iterable[_Union[Unread, _Mapping]]] = ..., more: _Optional[int] = ...) -> None: ...
-
-class Refused(_message.Message):
-    __slots__ = ("logs",)
-    LOGS_FIELD_NUMBER: _ClassVar[int]
-    logs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, logs: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class Unread(_message.Message):
-    __slots__ = ("why", "names")
-    WHY_FIELD_NUMBER: _ClassVar[int]
-    NAMES_FIELD_NUMBER: _ClassVar[int]
-    why: str
-    names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, why: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class Health(_message.Message):
     __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread", "gpus", "gpu_use", "gpu_least", "gpu_memory", "gpu_memory_max")
@@ -179,7 +155,7 @@ class Activity(_message.Message):
     def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ..., writes: _Optional[str] = ..., listens: _Optional[str] = ..., waits: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "news_only", "boot_id", "started_ns")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "boot_id", "started_ns")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
@@ -188,7 +164,6 @@ class Open(_message.Message):
     NEWS_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
-    NEWS_ONLY_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     version: Version
@@ -199,10 +174,9 @@ class Open(_message.Message):
     news: News
     moves: int
     several: bool
-    news_only: bool
     boot_id: str
     started_ns: int
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., news_only: bool = ..., boot_id: _Optional[str] = ..., started_ns: _Optional[int] = ...) -> None: ...
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., boot_id: _Optional[str] = ..., started_ns: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "codec", "raw_length", "data")
@@ -227,13 +201,14 @@ class MarkAt(_message.Message):
     def __init__(self, index: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ...) -> None: ...
 
 class Mark(_message.Message):
-    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "exit", "clock_ms", "at_ms")
+    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "unread", "exit", "clock_ms", "at_ms")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     EXIT_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
@@ -243,10 +218,11 @@ class Mark(_message.Message):
     ended: Ended
     gap: Gap
     attributes: Attributes
+    unread: Unread
     exit: Exit
     clock_ms: int
     at_ms: int
-    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., exit: _Optional[_Union[Exit, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., unread: _Optional[_Union[Unread, _Mapping]] = ..., exit: _Optional[_Union[Exit, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest", "notes")
@@ -277,6 +253,12 @@ class Gap(_message.Message):
     length: int
     reason: str
     def __init__(self, length: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Unread(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class Attributes(_message.Message):
     __slots__ = ("words",)
@@ -349,7 +331,7 @@ class Redaction(_message.Message):
     def __init__(self, matches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere", "exits", "call_window", "several")
+    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere", "exits", "name_taken", "call_window", "several")
     CODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -365,6 +347,7 @@ class Reply(_message.Message):
     PACE_MS_FIELD_NUMBER: _ClassVar[int]
     ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     EXITS_FIELD_NUMBER: _ClassVar[int]
+    NAME_TAKEN_FIELD_NUMBER: _ClassVar[int]
     CALL_WINDOW_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
     code: Code
@@ -382,9 +365,10 @@ class Reply(_message.Message):
     pace_ms: int
     elsewhere: bool
     exits: bool
+    name_taken: bool
     call_window: int
     several: _containers.RepeatedCompositeFieldContainer[Reply]
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ..., exits: bool = ..., call_window: _Optional[int] = ..., several: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ...) -> None: ...
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ..., exits: bool = ..., name_taken: bool = ..., call_window: _Optional[int] = ..., several: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop", "count")

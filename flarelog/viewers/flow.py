@@ -20,7 +20,7 @@ from flarelog.lines.line import Line, Note, Rest
 from flarelog.lines.merge import Blocks, Places
 from flarelog.lines.ranks import RankedLines
 from flarelog.lines.reader import Reader
-from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo
+from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId, StreamInfo, Unread
 from flarelog.placeholders import look_at
 from flarelog.records import exit_record
 from flarelog.render.container import Renderer
@@ -416,16 +416,20 @@ class Flow:
             if isinstance(mark, Generation):
                 self._identities.add(mark.identity)
                 self._file = mark
-            if not isinstance(mark, Exit):
+            if not isinstance(mark, Exit | Unread):
                 self._last = mark
         return out
 
-    def _of(self, mark: Generation | Ended | Gap | Exit) -> list[Item]:
+    def _of(self, mark: Generation | Ended | Gap | Unread | Exit) -> list[Item]:
         event: dict[str, object]
         match mark:
             case Gap():
                 text, name = f"gap: {gap_sentence(mark)}", "gap"
                 event = {"length": mark.length, "reason": legible(mark.reason)}
+            case Unread():
+                event = {"reason": legible(mark.reason)}
+                what = f"the rest of the log {legible(mark.reason)}" if mark.reason else "it is no longer unreadable"
+                text, name = what, "unread"
             case Exit():
                 which = "" if mark.until < 0 else f" that wrote the bytes before offset {mark.until}"
                 text, name = f"the command{which} ended: {legible(mark.sentence)}", "exit"

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from flarelog.completeness import INCOMPLETE, incomplete_lines
-from flarelog.model import CANNOT_BE_READ, OTHERS, Health, StreamInfo
+from flarelog.model import Health, StreamInfo
 from flarelog.receiver.phases import spoken
 from flarelog.records import unknown_ends, unstored_sentences
 from flarelog.text import UNITS, legible, power_of, several, sized
@@ -67,7 +67,7 @@ def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def warnings(infos: Collection[StreamInfo]) -> list[str]:
-    """A line for each resource that is about to run out at a site, and for each log that cannot be read there."""
+    """A line for each resource that is about to run out at a site, and for each file that is not sent from there."""
     return [
         *(f"health: {sentence}" for sentence in short(infos)),
         *(f"missing: {sentence}" for sentence in unread(infos)),
@@ -81,51 +81,33 @@ def short(infos: Iterable[StreamInfo]) -> list[str]:
 
 
 def unread(infos: Collection[StreamInfo]) -> list[str]:
-    """A sentence for each file that its site, or the store, cannot read; files without a name come last."""
-    return [*_named(infos), *unreadable(map(_kept, _unnamed(infos)), infos)]
-
-
-def _named(infos: Collection[StreamInfo]) -> list[str]:
-    said = (
-        (info.stream.run, info.stream.site, what)
+    """A sentence for each log that its site, or the store, cannot read, and for each file that is not sent."""
+    stored = (f"{info.stream.run}/{info.stream.site}: {why}" for info in infos if (why := _why(info)))
+    told_ = (
+        f"{info.stream.run}/{info.stream.site}: {legible(what)}"
         for info in infos
         if info.state is not None and info.state.health is not None
         for what in info.state.health.unread
     )
-    return unreadable((*(_kept(info) for info in infos if info.is_unread and info.about != OTHERS), *said), infos)
+    return list(dict.fromkeys((*stored, *told_)))
 
 
-def _unnamed(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
-    return [info for info in infos if info.is_unread and info.about == OTHERS]
-
-
-def _kept(info: StreamInfo) -> tuple[str, str, str]:
-    return info.stream.run, info.stream.site, f"{called(info)} {info.unstored}"
-
-
-def called(info: StreamInfo) -> str:
-    """The name, at the site, of the log *info*, which is not stored."""
-    if info.about == OTHERS:
-        return "more files"
+def _why(info: StreamInfo) -> str:
+    """Why the log of *info*, or the rest of it, cannot be read; empty: it can."""
     name = info.name.rstrip("/")
-    return f"more of {name}" if info.rest_of is not None else name
+    if info.is_unread:
+        return legible(f"{name} {info.unstored}")
+    return legible(f"more of {name} {info.unread_rest}") if info.unread_rest else ""
 
 
 def few_missing(infos: Collection[StreamInfo]) -> list[str]:
     """The first of ``incomplete_lines``, ``unstored_sentences``, ``unread`` and ``unknown_ends``, and how many more
     there are.
     """
-    found, unnamed = _named(infos), _unnamed(infos)
-    rest = unreadable(map(_kept, unnamed), infos)
-    if (more := len(found) - FEW) > 0:
-        every = more + sum(info.count for info in unnamed)
-        them = f"{more:,} of them" if unnamed else "them"
-        rest = [f"{several(every, 'more file')} cannot be read: flarelog status names {them}"]
     return [
         *few_incomplete(infos),
         *_few(unstored_sentences(infos), lambda _: "nothing is stored of more logs: flarelog status names them"),
-        *found[:FEW],
-        *rest,
+        *_few(unread(infos), _more_unread),
         *_few(unknown_ends(infos), _more_ends),
     ]
 
@@ -145,20 +127,13 @@ def _more_logs(more: int) -> str:
     return f"{INCOMPLETE}: {several(more, 'more log')}: flarelog streams names {'it' if more == 1 else 'them'}"
 
 
+def _more_unread(more: int) -> str:
+    return f"{several(more, 'more file')} cannot be read: flarelog status names {'it' if more == 1 else 'them'}"
+
+
 def _more_ends(more: int) -> str:
     what = "the end of 1 more command is" if more == 1 else f"the ends of {more:,} more commands are"
     return f"{what} not known: flarelog status names them"
-
-
-def unreadable(said: Iterable[tuple[str, str, str]], infos: Iterable[StreamInfo]) -> list[str]:
-    """The sentences of (run, site, a sidecar's message about a file), without files of which *infos* has bytes."""
-    held = {(info.stream.run, info.stream.site, info.stream.name) for info in infos if info.committed}
-    sentences = (
-        f"{run}/{site}: {legible(what)}"
-        for run, site, what in said
-        if (run, site, what.partition(CANNOT_BE_READ)[0]) not in held
-    )
-    return list(dict.fromkeys(sentences))
 
 
 def _short_of(health: Health) -> Iterator[str]:

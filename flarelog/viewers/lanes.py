@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from flarelog.completeness import INCOMPLETE, SEEN, UNVERIFIED, unseen_at, unverified_text
 from flarelog.exit_marks import RESTARTED, Exit
-from flarelog.model import RESTARTS, Attributes, Ended, Gap, Generation, Health, Mark, failing
+from flarelog.model import RESTARTS, Attributes, Ended, Gap, Generation, Health, Mark, Unread, failing
 from flarelog.names import natural
 from flarelog.receiver.phases import QUIET_AFTER
 from flarelog.stores import fares
@@ -181,6 +181,9 @@ class _Site:
         if isinstance(mark, Gap):
             size = several(mark.length, "byte") if mark.length else "bytes"
             self._signs.append(Sign(one.at, "gap", f"{size} lost: {mark.reason}", one.log, mark.offset))
+        elif isinstance(mark, Unread):
+            kind, what = ("gap", mark.reason) if mark.reason else ("rotation", "it is no longer unreadable")
+            self._signs.append(Sign(one.at, kind, what, one.log, mark.offset))
         elif isinstance(mark, Generation):
             self._paths[one.log] = mark.path
         elif isinstance(mark, Ended):

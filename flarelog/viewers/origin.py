@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.lifecycle import RunState
 from flarelog.lines.sgr import LONGEST
-from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo, with_rests
+from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.render.counting import Counted, Counting
 from flarelog.render.sieve import Sieve
 from flarelog.stores.moments import POINTS, Moment, in_order
@@ -67,9 +67,9 @@ class Origin(Readable, Protocol):
         so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         """The streams of *run*, of all runs if it is empty, or of *sites* in it; *times*: milliseconds since 1970 at
-        which the length of each is wanted. *unstored*: with the logs of which nothing was ever stored, which cannot be
-        read. *so_far*: called again and again with the streams listed so far, for each site where *sites* are named;
-        the listing waits for it. Raises CannotConnect, NotAllowed.
+        which the length of each is wanted. *unstored*: with the logs that are no streams. *so_far*: called again and
+        again with the streams listed so far, for each site where *sites* are named; the listing waits for it. Raises
+        CannotConnect, NotAllowed.
         """
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
@@ -154,7 +154,7 @@ class ReceiverOrigin:
         for site in sites or ("",):
             found += await self._client.streams(run, site, times=times, unstored=unstored, so_far=so_far)
         self._client.patience = 0.0  # from now on the caller decides how long to retry
-        return with_rests(found)
+        return found
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
         return [info for site in sites or ("",) for info in await self._client.streams(run, site, within=within)]
@@ -225,7 +225,7 @@ class StoreOrigin:
         self._listed = others | {info.stream: (str(self._store.path(info.stream)), info) for info in growing}
         if times:
             found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
-        return with_rests(found)
+        return found
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
         found, listed = [], self._listed  # a concurrent list may replace it

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from flarelog import globs
-from flarelog.model import OTHERS, WHOLE, Mark, StreamId, StreamInfo
+from flarelog.model import WHOLE, Mark, StreamId, StreamInfo
 from flarelog.names import path_of
 from flarelog.repeats import copies
 from flarelog.values import frozen
@@ -75,12 +75,10 @@ class Selection:
 
     def lacks(self, info: StreamInfo) -> bool:
         """Whether *info*, which is not stored, is or may be of a wanted log."""
-        if not info.about or self.has(info.stream):
+        if not info.is_directory or self.has(info.stream):
             return self.has(info.stream) and may_have(info.stream.path, self.attributes)
         site, starts = info.stream.site, [log for where, log in self.starts if where == info.stream.site]
-        if (rest := info.rest_of) is not None:
-            return self.has(rest)
-        below = "" if info.about in (OTHERS, WHOLE) else info.about
+        below = "" if info.about == WHOLE else info.name
         if self.starts_alone:
             return any(log.startswith(below) for log in starts)
         wanted = not self.logs or any(_may_begin(log, path_of(below)) for log in self.logs)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flarelog.completeness import INCOMPLETE, NO_RECEIPT, completeness, in_all
+from flarelog.completeness import NO_RECEIPT, completeness, in_all
 from flarelog.model import API, Generation, State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, present, spoken, standing
@@ -102,6 +102,8 @@ def marked(info: StreamInfo) -> frozenset[Stands]:
         found.add(Stands.GAP)
     elif lacks.has_losses:
         found.add(Stands.UNSEEN if lacks.is_incomplete else Stands.UNVERIFIED)
+    if info.unread_rest:
+        found.add(Stands.UNSTORED)
     return frozenset(found)
 
 
@@ -132,12 +134,10 @@ def _reason(stands: Stands, one: Standing) -> str:
 
 def of_site(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> SiteStanding:
     """The standing of the site whose logs are *infos*, at least one. *quiet_after*: seconds."""
-    if len(infos) == 1 and not (marked(infos[0]) or infos[0].unread_rest):
+    if len(infos) == 1 and not marked(infos[0]):
         return _alone(infos[0], present(infos[0], quiet_after))
     phases, found = _phases(infos, quiet_after), set[Stands]().union(*map(marked, infos))
-    if Stands.UNSTORED not in phases and any(info.sealed and info.unread_rest for info in infos):
-        found.add(Stands.UNSEEN)  # a log alone: beside the others of its site, its rest has an entry of its own
-    worst, total = min((*found, *phases), key=_ORDER.__getitem__), sum(info.count for info in infos)
+    worst, total = min((*found, *phases), key=_ORDER.__getitem__), len(infos)
     ended = all(stands in (Stands.CLOSED, Stands.COMPLETE) for stands in phases)
     parts = _marked_words(found, infos, ended=ended)
     calm = [stands for stands in WORST if stands in CALM and stands in phases]
@@ -146,7 +146,7 @@ def of_site(infos: Sequence[StreamInfo], quiet_after: float = QUIET_AFTER) -> Si
         # Of the calm logs the liveliest counts; a receipt adds nothing to what is wrong.
         if stands in calm[1:] or (stands is Stands.COMPLETE and (parts or of_phases)):
             continue
-        those, one = sum(info.count for info, _ in phases[stands]), phases[stands][0][1]
+        those, one = len(phases[stands]), phases[stands][0][1]
         reason_ = _reason(stands, one)
         some_of = f"{those:,} of {total:,} " if those < total and stands not in CALM else ""
         text = f"{some_of}{called(changed(one, age=_age(stands, phases)))}"
@@ -174,7 +174,7 @@ def _alone(info: StreamInfo, one: Standing) -> SiteStanding:
     stands = _of_phase(one)
     why, text = _reason(stands, one), called(one)
     text = f"{text}: {why}" if why else text
-    return SiteStanding(stands, one.age, why, info.count, info.count, text, text if stands in _LASTING else "")
+    return SiteStanding(stands, one.age, why, 1, 1, text, text if stands in _LASTING else "")
 
 
 def _marked_words(found: set[Stands], infos: Sequence[StreamInfo], *, ended: bool) -> list[str]:
@@ -182,11 +182,14 @@ def _marked_words(found: set[Stands], infos: Sequence[StreamInfo], *, ended: boo
     words = []
     if Stands.FAILED in found:
         ends = {one.process: legible(one.sentence) for info in infos for one in info.failures}
-        first, *more = ends.values()
-        words.append(f"failed: {first}{f', and {len(more):,} more' if more else ''}")
+        first, *others = ends.values()
+        words.append(f"failed: {first}{f', and {len(others):,} more' if others else ''}")
     if found & {Stands.GAP, Stands.UNSEEN, Stands.UNVERIFIED}:
-        loss = in_all(infos).loss or f"{INCOMPLETE}: its site cannot read the rest of it"
+        loss = in_all(infos).loss
         words.append(f"ended: {loss}" if ended else loss)
+    if rests := [info for info in infos if info.unread_rest]:
+        more = f", and of {len(rests) - 1:,} more" if len(rests) > 1 else ""
+        words.append(f"{Stands.UNSTORED}: more of {rests[0].name} {legible(rests[0].unread_rest)}{more}")
     return words
 
 
@@ -310,7 +313,6 @@ def status_record(
     return {
         **info.stream.fields,
         "about": info.name if info.about else None,
-        "count": info.count,
         "state": one.phase.value,
         "seconds": one.age,
         "reason": one.why,

@@ -52,7 +52,7 @@ async def streams(
 
     *times*: milliseconds since 1970 for which each stream's length is asked. *within*: only open streams that grew in
     the last so many seconds, without their marks; older receivers ignore it.
-    *unstored*: include the logs of which nothing was ever stored, if the receiver reports them.
+    *unstored*: include the logs that are no streams, if the receiver reports them.
     *one_a_site*: only the first stream of each site, without its marks; older receivers ignore it. *timeout*,
     *silence*: seconds that a page, and a message, may take. *missing*: called with the numbers of the receiver's
     workers that did not answer, whose streams are missing; None: wait for their answers. *heard*: called for

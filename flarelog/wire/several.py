@@ -126,6 +126,7 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
             window=reply.window if reply.window != shared.window else 0,
             number=reply.number,
             elsewhere=reply.elsewhere,
+            name_taken=reply.name_taken,
         )
     return message.SerializeToString()
 

@@ -430,55 +430,40 @@ async def runs(peer: Peer) -> None:
 # --- news, and text to search
 
 
-def news(number: int, place: str = "", names: int = 0) -> pb.News:
-    """News of a machine, with *names* unreadable files of long names."""
-    told = pb.News(clock_ms=1, place=place)
-    told.health.memory = 1
-    if names:
-        told.unread.add(why="cannot be read: x", names=[f"{number}-{n}{'y' * 900}" for n in range(names)])
-    return told
-
-
-def opening_with(told: pb.News, run: str, number: int, *, alone: bool = False) -> bytes:
-    """An Open with *told*. *alone*: of a producer without a log."""
+def opening_with(told: pb.News, run: str, number: int) -> bytes:
+    """An Open with *told*."""
     message = pb.PushRequest.FromString(opening("ghost.log", run, "ghost", number=number))
     message.open.news.CopyFrom(told)
-    message.open.news_only = alone
     return message.SerializeToString()
 
 
-async def ghosts(peer: Peer, names: int = 100) -> None:
-    """Open logs of ever new runs, for which the receiver has no room, each with the names of unreadable files."""
-    numbers = itertools.count()
+async def ghosts(peer: Peer) -> None:
+    """Open logs of ever new runs, for which the receiver has no room, each with the health of its machine."""
+    numbers, told = itertools.count(), pb.News(clock_ms=1)
+    told.health.memory = 1
 
     def opens(count: int) -> Iterable[bytes]:
         for stream, number in zip(range(1, count + 1), numbers, strict=False):
             if not peer.goes_on:
                 return
-            told = news(number, f"place-{number}", names)
-            yield opening_with(told, f"ghost-{number}", stream, alone=number % 3 == 0)
+            yield opening_with(told, f"ghost-{number}", stream)
 
     channels = [await peer.channel() for _ in range(4)]
-    count = 400 if names else 5_000
-    await peer.many((peer.push(channels[n % 4], opens(count), answered=False) for n in itertools.count()), 4)
+    await peer.many((peer.push(channels[n % 4], opens(5_000), answered=False) for n in itertools.count()), 4)
 
 
-async def ghost_machines(peer: Peer) -> None:
-    await ghosts(peer, 0)
-
-
-async def places(peer: Peer) -> None:
-    """Report unreadable files of ever new places, and seal one log after the other meanwhile."""
-    channel, numbers = await peer.channel(), itertools.count()
+async def unreadable(peer: Peer) -> None:
+    """Open ever new logs that cannot be read, and say again and again that they can and that they cannot."""
+    channel = await peer.channel()
 
     def told(log: str) -> Iterable[bytes]:
-        yield opening(log, "places")
-        for number in itertools.islice(numbers, 5_000):
+        yield opening(log, "unreadable")
+        for number in range(5_000):
             message = pb.PushRequest()
-            message.news.CopyFrom(news(number, f"place-{number}"))
-            message.news.unread.add(why="cannot be read: x", names=[f"{number}.log"])
+            message.mark.index = number
+            message.mark.mark.unread.reason = "" if number % 2 else f"cannot be read: {'x' * 300}"
             yield message.SerializeToString()
-        yield finish(0, 0, 0)
+        yield finish(0, 0, 5_000)
 
     await peer.many((peer.push(channel, told(f"{n}.log"), answered=False) for n in itertools.count()), 3)
 
@@ -656,7 +641,7 @@ ATTACKS: dict[str, Attack] = {
             lists,
             runs,
         ),
-        *(ghosts, ghost_machines, places, troubles),
+        *(ghosts, unreadable, troubles),
         *(loris, garbage, no_window, resets, pings),
     )
 }

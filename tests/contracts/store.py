@@ -10,12 +10,11 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog.checksum import extend
+from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import (
-    OTHERS,
     Attributes,
     Ended,
     Gap,
@@ -26,12 +25,12 @@ from flarelog.model import (
     Redaction,
     Removed,
     StreamId,
-    unnamed,
+    Unread,
 )
 from flarelog.stores.base import FINDINGS, Appender, Extent, RunRecord, Store, among, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order
-from tests.missing import never_stored, readable, unwanted
+from tests.missing import unopened
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
@@ -685,127 +684,35 @@ async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(s
 
 
 @fact
-async def logs_that_a_place_cannot_read_are_told_until_it_says_that_it_can_read_all_others(store: Store) -> None:
+async def a_log_that_its_site_cannot_read_is_a_stream_of_no_bytes_until_it_can(store: Store) -> None:
     why = "cannot be read: Permission denied"
-    await readable(store, "run-1", "site-1", "here", ())
-    assert await store.runs() == {}  # a readable log makes no run
-    await store.set_run("run-1", RunState.RUNNING)
-    assert await never_stored(store, "run-1", "site-1", {"a.log": why, "b.log": why}, "here")
-    assert await never_stored(store, "run-1", "site-1", {"c.log": why}, "there")
-    assert await never_stored(store, "run-1", "site-1", {"d.log": "too many"}, "here")
-
-    async def told() -> str:
-        return "".join(info.stream.log[0] for info in await store.unstored("run-1"))
-
-    for place, but, left in (("elsewhere", (), "abcd"), ("here", ("b.log",), "bcd"), ("here", (), "cd")):
-        await readable(store, "run-1", "site-1", place, but)
-        assert await told() == left
-    assert await never_stored(store, "run-1", "site-1", {"a.log": why}, "there")
-    await readable(store, "run-1", "site-1", "here", ())
-    assert await told() == "acd"
-    await readable(store, "run-1", "site-1", "there", ())
-    assert await told() == "d"
+    appender = await store.appender(STREAM, A)
+    await appender.mark(Unread(0, EMPTY_DIGEST, why))
+    await appender.seal(Receipt(0, EMPTY_DIGEST, 1))
+    await appender.close()
+    for unread, data in ((why, b""), ("", DATA)):
+        (info,) = [info async for info in store.list()]
+        assert (info.stream, info.sealed, info.unstored, info.unread_rest) == (STREAM, True, unread, "")
+        assert await store.last_offset(STREAM) == len(data)
+        if not data:
+            appender = await store.appender(STREAM, A)
+            await appender.mark(Unread(0, EMPTY_DIGEST, ""))
+            await appender.append(0, DATA)
+            await appender.seal(Receipt(len(DATA), extend(EMPTY_DIGEST, DATA), 2))
+            await appender.close()
 
 
 @fact
-async def logs_of_a_place_that_were_refused_are_told_until_it_has_no_others(store: Store) -> None:
-    await unwanted(store, "run-1", "site-1", "here", ())
-    assert await store.runs() == {}  # an unwanted log makes no run
-    await store.set_run("run-1", RunState.RUNNING)
-    assert await never_stored(store, "run-1", "site-1", {"a.log": "its name", "b.log": "its name"}, "here")
-    assert await never_stored(store, "run-1", "site-1", {"c.log": "its name"}, "there")
-    assert await never_stored(store, "run-1", "site-1", {"d.log": "cannot be read: Permission denied"}, "here")
-    for place, but, left in (("elsewhere", (), "abcd"), ("here", ("b.log",), "bcd"), ("here", (), "cd")):
-        await unwanted(store, "run-1", "site-1", place, but)
-        assert "".join(info.stream.log[0] for info in await store.unstored("run-1")) == left
-    assert await never_stored(store, "run-1", "site-1", {"a.log": "its name"}, "here")
-    assert [info.stream.log for info in await store.unstored("run-1")] == ["a.log", "c.log", "d.log"]
-
-
-@fact
-async def of_a_log_that_is_stored_it_is_told_that_its_site_cannot_read_the_rest(store: Store) -> None:
-    why = "cannot be read: Permission denied"
-    await (await filled(store)).close()
-    for said, place, told in (
-        ("too many", "here", []),
-        (why, "", []),  # no place could tell later that it reads the log
-        (why, "here", [(f"{STREAM.log}.unread", why)]),
-    ):
-        assert await never_stored(store, STREAM.run, STREAM.site, {STREAM.log: said}, place)
-        found = await store.unstored(STREAM.run)
-        assert [(info.stream.log, info.unstored) for info in found] == told
-        assert [info.rest_of for info in found] == [STREAM] * len(told)
-    await readable(store, STREAM.run, STREAM.site, "here", ())
-    assert await store.unstored() == []
-
-
-@fact
-async def what_cannot_be_read_is_told_under_a_name_that_no_log_of_the_site_has(store: Store) -> None:
-    run, site, log = STREAM.run, STREAM.site, STREAM.log
-    why = "cannot be read: Permission denied"
-    others = [StreamId(run, site, name) for name in (f"{log}.unread", "d")]
-    for stream in (STREAM, *others):
-        await (await filled(store, stream)).close()
-    told = {log: why, others[0].log: why, f"{log}.unread.unread": why, "c%20d.log": why, "d/": why, OTHERS: why}
-    assert await never_stored(store, run, site, told, "here")
-    found = await store.unstored(run)
-    assert len({info.stream for info in found} - {STREAM, *others}) == len(found)
-    assert {info.about or info.stream.log for info in found} == told.keys()
-    assert {info.rest_of for info in found} == {STREAM, others[0], None}
-    await readable(store, run, site, "here", ("c%20d.log", OTHERS))
-    assert {info.name for info in await store.unstored(run)} == {"c d.log", OTHERS}
-
-
-@fact
-async def a_log_with_the_name_of_a_directory_of_stored_logs_is_not_stored(store: Store) -> None:
-    await (await filled(store, StreamId(STREAM.run, STREAM.site, "a/b.log"))).close()
-    why = "a part of its name is a log, or a log's directory"
-    assert await never_stored(store, STREAM.run, STREAM.site, {"a": why}, "here")
-    assert [(info.stream.log, info.unstored, info.rest_of) for info in await store.unstored()] == [("a", why, None)]
-
-
-@fact
-async def files_without_a_name_add_up_over_the_places_that_have_them(store: Store) -> None:
-    async def told() -> list[str]:
-        return [info.unstored for info in await store.unstored("run-1") if info.about == OTHERS]
-
-    await store.set_run("run-1", RunState.RUNNING)
-    for place, count, every in (("here", 200, 200), ("there", 300, 500), ("here", 1000, 1300), ("here", 250, 550)):
-        assert await never_stored(store, "run-1", "site-1", {OTHERS: unnamed(count)}, place)
-        assert await told() == [unnamed(every)]
-    assert [info.count for info in await store.unstored("run-1")] == [550]
-    await readable(store, "run-1", "site-1", "here", (OTHERS,))
-    assert await told() == [unnamed(550)]
-    await readable(store, "run-1", "site-1", "here", ())
-    assert await told() == [unnamed(300)]
-    await readable(store, "run-1", "site-1", "there", ())
-    assert await told() == []
-
-
-@fact
-async def of_a_log_of_no_bytes_that_cannot_be_read_nothing_is_stored(store: Store) -> None:
-    why = "cannot be read: Permission denied"
-    await (await store.appender(STREAM, A)).close()
-    assert await never_stored(store, STREAM.run, STREAM.site, {STREAM.log: why}, "here")
-    for found in (await store.unstored(), [info async for info in among(store.list(), await store.unstored())]):
-        assert [(info.stream, info.unstored, info.rest_of) for info in found] == [(STREAM, why, None)]
-    both = among(store.list(), await store.unstored())
-    assert [info async for info in both] == await store.unstored()
-    await (await filled(store)).close()
-    assert [info.rest_of for info in await store.unstored()] == [STREAM]
-
-
-@fact
-async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: Store) -> None:
+async def logs_that_were_not_opened_are_told_until_they_are(store: Store) -> None:
     refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
-    assert not await never_stored(store, "run-1", "site-1", refused)
+    assert not await unopened(store, "run-1", "site-1", refused)
     assert await store.runs() == {}  # a refused log makes no run
     await (await filled(store)).close()
     await store.set_run("run-1", RunState.RUNNING)
     before = (await store.extents())["run-1"]
-    assert await never_stored(store, "run-1", "site-1", refused)
-    assert await never_stored(store, "run-1", "site-1", {"c.log": "the disk is full"})
-    assert await never_stored(store, "run-1", "site-0", {"b.log": "too many sites"})  # nothing of the site is stored
+    assert await unopened(store, "run-1", "site-1", refused)
+    assert await unopened(store, "run-1", "site-1", {"c.log": "the disk is full"})
+    assert await unopened(store, "run-1", "site-0", {"b.log": "too many sites"})  # nothing of the site is stored
 
     async def told(run: str = "", sites: str = "site") -> list[tuple[str, str]]:
         found = await store.unstored(run, lambda run, site: site.startswith(sites))
@@ -820,13 +727,12 @@ async def logs_of_which_nothing_was_stored_are_told_until_something_is(store: St
     assert await told("run-1", "site-0") == every[:1]
     assert await told("run-2") == []
     assert [info.stream async for info in store.list()] == [STREAM]
+    both = among(store.list(), await store.unstored())
+    assert [info.stream.log async for info in both] == ["b.log", "a.log", "c.log", STREAM.log]
     after = (await store.extents())["run-1"]
     assert (after.files, after.log_bytes) == (before.files, before.log_bytes)
     await (await filled(store, StreamId("run-1", "site-1", "a.log"))).close()
     assert await told() == [every[0], every[2]]
-    await readable(store, "run-1", "site-1", "", ())
-    await unwanted(store, "run-1", "site-1", "here", ())
-    assert await told() == [every[0], every[2]]  # the receiver's own refusals belong to no place, and stay
     await store.remove("run-1", "site-1")
     assert await told() == every[:1]
     await store.remove("run-1")

@@ -65,7 +65,6 @@ def test_the_open_has_the_latest_epoch_and_says_how_often_it_was_elsewhere() -> 
     delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
     said = delivery.open(ME, 7, 3, now=0.0, wall=2.5)
     assert (said.stream, said.producer, said.epoch, said.moves, said.news) == (STREAM, ME, 7, 4, News(2500, 3))
-    assert delivery.open(ME, 7, 3, 1.0, 2.5, "a-place").news == News(2500, 3, place="a-place")
     assert not delivery.answered
 
 

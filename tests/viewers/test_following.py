@@ -46,7 +46,7 @@ from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading
 from flarelog.viewers.selection import Selection
 from tests.annotated import annotated, stamps
-from tests.missing import never_stored
+from tests.missing import unopened
 from tests.often import often, table
 from tests.rows import together
 from tests.twice import BERLIN, twice
@@ -1011,7 +1011,7 @@ def test_a_command_says_of_which_logs_nothing_was_ever_stored(
     async def refuse() -> None:
         async with LocalStore(tmp_path, "memory") as store:
             no = "cannot be read: Permission denied"
-            await never_stored(store, RUN, "b", {"c.log": "too many", "d.log": "too many", "e.log": no})
+            await unopened(store, RUN, "b", {"c.log": "too many", "d.log": "too many", "e.log": no})
 
     asyncio.run(refuse())
     with pytest.raises(SystemExit) as ended:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.model import OTHERS, Health, State, StreamId, StreamInfo, unnamed
+from flarelog.model import Health, State, StreamId, StreamInfo, Unread
 from flarelog.viewers.health import few_missing, figures, table, unread, warnings
-from tests.rows import together
 
 GIB = 1 << 30
 
@@ -60,51 +59,29 @@ def test_a_sentence_says_what_runs_out() -> None:
 WHY = "cannot be read: Permission denied"
 
 
-def missing(log: str, why: str = WHY, about: str = "") -> StreamInfo:
-    return StreamInfo(StreamId("run-1", "kyoto", log), 0, 0, 0, False, unstored=why, about=about)
-
-
-REST = missing("_-07e6d1b2", unnamed(1200), OTHERS)
+def missing(log: str, why: str = WHY) -> StreamInfo:
+    return StreamInfo(StreamId("run-1", "kyoto", log), 0, 0, 0, False, unstored=why)
 
 
 @pytest.mark.parametrize(
-    ("infos", "said"),
+    ("count", "said"),
     [
-        pytest.param([REST, missing("a.log")], ["a.log"], id="a-few-are-all-said-and-the-rest-last"),
+        pytest.param(2, ["000.log", "001.log"], id="a-few"),
         pytest.param(
-            [REST, *(missing(f"{n:03}.log") for n in range(100))],
-            ["000.log", "001.log", "002.log", "1,297 more files cannot be read: flarelog status names 97 of them"],
-            id="of-many-that-status-does-not-name-either",
-        ),
-        pytest.param(
-            [missing(f"{n:03}.log") for n in range(100)],
+            100,
             ["000.log", "001.log", "002.log", "97 more files cannot be read: flarelog status names them"],
-            id="of-many-that-status-names",
+            id="many",
         ),
     ],
 )
 def test_a_few_of_the_files_that_cannot_be_read_are_said_and_how_many_more_there_are(
-    infos: list[StreamInfo], said: list[str]
+    count: int, said: list[str]
 ) -> None:
-    sentences = [f"run-1/kyoto: {one} {WHY}" if one.endswith(".log") else one for one in said]
-    if len(infos) == 2:
-        sentences.append(f"run-1/kyoto: more files {unnamed(1200)}")
-    assert few_missing(infos) == sentences
-    assert unread(infos)[-1] == (
-        f"run-1/kyoto: more files {unnamed(1200)}" if REST in infos else sentences[0][:13] + f"099.log {WHY}"
-    )
+    infos = [missing(f"{n:03}.log") for n in range(count)]
+    assert few_missing(infos) == [f"run-1/kyoto: {one} {WHY}" if one.endswith(".log") else one for one in said]
+    assert unread(infos)[-1] == f"run-1/kyoto: {count - 1:03}.log {WHY}"
 
 
-@together(
-    ("why", "about", "count"),
-    [
-        pytest.param(unnamed(1200), OTHERS, 1200, id="as-many-as-the-site-said"),
-        pytest.param(unnamed(1), OTHERS, 1, id="one"),
-        pytest.param(unnamed(30), "a b.log", 1, id="a-file-with-a-name"),
-        pytest.param(WHY, OTHERS, 1, id="nobody-said-how-many"),
-        pytest.param(f"cannot be read: {'9' * 30}, which", OTHERS, 1, id="more-than-anybody-has"),
-        pytest.param("cannot be read: ٣, which", OTHERS, 1, id="digits-that-nobody-writes"),
-    ],
-)
-def test_what_stands_for_files_without_a_name_counts_as_many_as_they_are(why: str, about: str, count: int) -> None:
-    assert missing("x", why, about).count == count
+def test_the_rest_of_a_log_that_cannot_be_read_is_said_as_such() -> None:
+    info = StreamInfo(StreamId("run-1", "kyoto", "a.log"), 0, 9, 0, True, (Unread(9, 0, WHY),))
+    assert unread([info]) == [f"run-1/kyoto: more of a.log {WHY}"]

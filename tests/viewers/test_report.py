@@ -20,13 +20,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.detect.base import Finding
 from flarelog.errors import NotFound
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.lines.levels import Level
 from flarelog.lines.zones import Stamps
-from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId, unnamed
+from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId, Unread
 from flarelog.stores.fares import Point
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening
@@ -45,7 +46,7 @@ from flarelog.viewers.report.page import LARGE, SMALL, page, picture, ranks_said
 from flarelog.viewers.rounds import Round
 from flarelog.viewers.standings import SiteStanding, Stands
 from tests.hostile_text import HOSTILE
-from tests.missing import never_stored
+from tests.missing import unopened
 from tests.often import often
 from tests.rows import together
 
@@ -518,16 +519,17 @@ def test_a_site_of_whose_log_nothing_was_stored_is_not_complete(tmp_path: Path) 
 
     async def refuse() -> None:
         async with LocalStore(tmp_path, "memory") as store:
-            await never_stored(store, "run-1", "server", {"a.log": "too many", "b.log": "too many"})
-            await never_stored(store, "run-1", "tokyo", {"log.txt": "too many sites"})
-            await never_stored(store, "run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
-            await never_stored(
-                store, "run-1", "osaka", {"*": unnamed(30), "b.log": "cannot be read: Permission denied"}
-            )
+            await unopened(store, "run-1", "server", {"a.log": "too many", "b.log": "too many"})
+            await unopened(store, "run-1", "tokyo", {"log.txt": "too many sites"})
+            await unopened(store, "run-1", "oslo", {"a.log": "cannot be read: Permission denied"})
+            for log in ("b.log", "d/%2E"):
+                appender = await store.appender(StreamId("run-1", "osaka", log), b"producer")
+                await appender.mark(Unread(0, EMPTY_DIGEST, "cannot be read: Permission denied"))
+                await appender.close()
 
     asyncio.run(refuse())
     found = gathered(tmp_path)
-    assert "osaka has 31 logs of which not all is stored: cannot be read: Permission denied" in found.verdict()
+    assert "osaka has 2 logs of which not all is stored: cannot be read: Permission denied" in found.verdict()
     stands = {one.site: one.stands for one in found.sites}
     assert (stands["server"], stands["tokyo"]) == (Stands.UNSTORED, Stands.UNSTORED)
     assert "server has 2 logs of which nothing is stored: too many" in found.verdict()

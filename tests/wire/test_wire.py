@@ -37,7 +37,6 @@ from flarelog.model import (
     Ended,
     Gap,
     Generation,
-    Health,
     Mark,
     News,
     Open,
@@ -49,6 +48,7 @@ from flarelog.model import (
     State,
     StreamId,
     StreamInfo,
+    Unread,
 )
 from flarelog.render.counting import BLOCK, Counted
 from flarelog.render.sieve import Sieve
@@ -83,6 +83,8 @@ MARKS: list[Mark] = [
     Ended(0, 0, ""),
     Gap(9, 2, 4096, "truncated before they were read"),
     Gap(0, 0, 0, ""),
+    Unread(5, 7, "cannot be read: Permission denied"),
+    Unread(5, 7, ""),
     Exit(3, 7, "aa", 137),
     Exit(BIG, 7, "aa", 0, 9, True, 1, 2, "b-o-o-t", BIG, 3, 4, 0, 1, 400, "/a/b", "likely", 5, "Evicted"),
     Exit(9, 7, "aa", until=0),
@@ -97,12 +99,7 @@ REQUESTS: list[Request] = [
     Open(STREAM, b"p" * 16, 3, "flarelog/0.1"),
     Open(STREAM, b"p" * 16, 3, "flarelog/0.1", News(7, 2**63 - 1)),
     Open(STREAM, b"p" * 16, moves=3),
-    Open(STREAM, b"p" * 16, news_only=True),
     News(1_795_205_718_941, 300),
-    Open(STREAM, b"p" * 16, news=News(7, 8, place="a-place")),
-    *(News(7, 8, place="a-place", whole=True, refused=logs) for logs in (None, (), ("a.log", "b/c.log"))),
-    News(1, 2, health=Health(), place="p", unread=(("a b.log", "cannot be read: a"), ("d/", "cannot be listed: b"))),
-    News(1, 2, health=Health(), place="p", unread=(("a.log", "cannot be read: a"),), more=7),
     Open(STREAM, b""),
     Receipt(BIG, 0xFFFFFFFF, 9),
     Receipt(0, 0, 0),

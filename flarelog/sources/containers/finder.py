@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from flarelog.errors import SourceFailed
 from flarelog.exit_marks import Exit
 from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, Redaction, StreamInfo
-from flarelog.names import log_of
+from flarelog.names import DIRECTORY, log_of
 from flarelog.sources.containers.layouts import Container, Place
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.containers.packed import Damaged, copy_of
@@ -28,6 +28,7 @@ from flarelog.sources.files.identity import Sight, lacks, sight
 from flarelog.sources.files.openers import written
 from flarelog.sources.files.record import not_compared
 from flarelog.sources.files.tail import Tail, look_at_all
+from flarelog.sources.files.unreadable import Unreadable
 from flarelog.sources.files.walk import NO_DESCRIPTOR, Troubles, listed
 from flarelog.sources.files.watch import Change, Watch, What, best_watch
 from flarelog.sources.redaction.file import RedactedFile
@@ -61,7 +62,6 @@ class Containers:
         self._rows: dict[str, Row] = {}  # by directory, relative to the root
         self._tails: dict[str, Tail] = {}
         self._record: dict[str, StreamInfo] | None = None  # by the log's name in the store; None: not known yet
-        self._refused: set[str] = set()
         self._masked: dict[str, tuple[int, int]] = {}
         self._missing = self._draining = False
         self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
@@ -69,6 +69,7 @@ class Containers:
         self._since = since or time.time_ns()
         self._told = 0  # the version of the facts that are passed on
         self._troubles = Troubles()
+        self._unreadable = Unreadable(self._troubles, self._unread_place, self._tail, self._reads)
 
     # --- the contract
 
@@ -86,7 +87,7 @@ class Containers:
 
     @property
     def waiting(self) -> int:
-        return sum(len(row.held) + len(row.unopened) for row in self._rows.values())
+        return sum(len(row.held) + len(row.unopened) for row in self._rows.values() if not row.tail.stopped)
 
     async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
         found: list[Change] | None = None
@@ -111,21 +112,12 @@ class Containers:
             most = PACKED_POLL if self._any_held else math.inf
             found = await self._watch.changes(min(most, max(0.0, looked + every - time.monotonic())), gather)
 
-    def there(self, log: str) -> bool:
-        row = self._row_of(log)
-        return row is not None and any(file.linked for file in row.files.values())
-
-    def refuse(self, log: str) -> None:
-        row = self._row_of(log)
-        if row is not None and not row.tail.marks:
-            self._refused.add(log)
-            self._drop(row)
-
     def expect_no_record(self) -> None:
         """Files are open already, and held until the record comes."""
 
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         self.look(now)
+        self._unreadable.resume(streams, self._was_unread)
         self._record = {info.stream.log: info for info in streams}
         self._advance_all(now)
 
@@ -134,6 +126,8 @@ class Containers:
         for info in streams:
             row = rows.get(info.stream.log)
             if row is None:
+                if (unread := self._tails.get(info.stream.path)) is not None:
+                    unread.resume(info)
                 continue
             if not row.settled or row.lags(info):  # the record may be newer than the latest listing
                 self._list(row, now)
@@ -146,9 +140,10 @@ class Containers:
                     self._reopen(row, file)
                 row.tail.files = row.in_order(row.tail.files)
                 row.tail.resume(info)
+                self._troubles.over(f"{row.container.directory}/")
                 row.pod = None  # the record may lack marks that were reported
             except OSError as error:
-                row.tail.failed = not_compared(error)
+                self._stop(row, info, not_compared(error))
 
     def drain(self, now: float) -> set[str]:
         touched = self.look(now)
@@ -212,7 +207,7 @@ class Containers:
         if any(row.unopened for row in self._rows.values()):
             for tail in self._tails.values():
                 tail.rest(now)
-        touched |= self._tell(now)
+        touched |= self._tell(now) | self._unreadable.tell()
         return touched | look_at_all(self._tails.values(), now)
 
     def _tell(self, now: float) -> set[str]:
@@ -242,7 +237,7 @@ class Containers:
             directory, name = container.directory, container.log
             full = os.path.join(self._wanted.root, directory)
             self._watch.add(full)
-            if directory not in self._rows and name not in self._refused:
+            if directory not in self._rows:
                 other = self._row_of(name)
                 if other is not None:
                     why = f"the log of {other.container.directory} has the same name, {name}"
@@ -422,7 +417,7 @@ class Containers:
             touched |= self._leave(row, file)
         if not row.files:
             del self._rows[row.container.directory]
-            if not row.tail.marks:
+            if not (row.tail.marks or row.tail.unreadable):
                 self._tails.pop(row.tail.log, None)
         return touched
 
@@ -483,7 +478,9 @@ class Containers:
 
     @property
     def _any_held(self) -> bool:
-        return self._record is not None and any(row.held or row.moves for row in self._rows.values())
+        return self._record is not None and any(
+            (row.held and not row.tail.stopped) or row.moves for row in self._rows.values()
+        )
 
     @property
     def _spare(self) -> int:
@@ -511,15 +508,22 @@ class Containers:
     def _settle(self, row: Row, info: StreamInfo | None) -> None:
         try:
             row.settle(info, self._state, copies=self._wanted.copies is not None)
+            self._troubles.over(f"{row.container.directory}/")
         except Damaged as why:
-            row.tail.failed = SourceFailed(f"a compressed file cannot be read again: {why}")
+            self._stop(row, info, SourceFailed(f"a compressed file cannot be read again: {why}"))
         except OSError as error:
-            row.tail.failed = not_compared(error)
+            self._stop(row, info, not_compared(error))
+
+    def _stop(self, row: Row, info: StreamInfo | None, why: SourceFailed) -> None:
+        if info is not None:
+            row.tail.stop(info, why)
+        directory = f"{row.container.directory}/"  # stands for all of its files
+        self._troubles.tell(directory, f"{legible(os.path.join(self._wanted.root, directory))}{CANNOT_BE_READ}{why}")
 
     def _advance(self, row: Row, spare: int, now: float) -> int:
         """Give the tail of *row* its next files; returns the number of new temporary files, at most *spare*."""
         before = row.unpacked
-        while row.held:
+        while row.held and not row.tail.stopped:
             file = row.held[0]
             full = os.path.join(self._wanted.root, file.path)
             try:
@@ -576,12 +580,34 @@ class Containers:
             return touched | self.look(now)
         for row in dirty.values():
             touched |= self._list(row, now)
-        return touched | self._advance_all(now)
+        return touched | self._advance_all(now) | self._unreadable.tell()
+
+    # --- what cannot be read
+
+    def _unread_place(self, path: str) -> tuple[str, Sight | None]:
+        """The log of the unreadable file at *path*, and that file if its bytes would be the log's. The path of a
+        container whose log has no name is absolute.
+        """
+        found, full = None, os.path.join(self._wanted.root, path)
+        if not os.path.islink(full):
+            with contextlib.suppress(OSError):
+                found = sight(full)
+        row = self._rows.get(os.path.dirname(path))
+        return row.tail.log if row is not None else f"{os.path.relpath(full, self._wanted.root)}/{DIRECTORY}", found
+
+    def _tail(self, name: str) -> Tail:
+        if name not in self._tails:
+            row = self._row_of(name)
+            self._tails[name] = Tail(name, draining=self._draining) if row is None else row.tail
+        return self._tails[name]
+
+    def _reads(self, inode: tuple[int, int]) -> bool:
+        return any(file.is_of == inode for row in self._rows.values() for file in row.files.values())
+
+    def _was_unread(self, path: str) -> bool:
+        """Whether the container, or the directory, of the log *path* is there."""
+        listed = path.endswith(f"/{DIRECTORY}") and os.path.lexists(os.path.join(self._wanted.root, path))
+        return listed or self._row_of(path) is not None
 
     def _row_of(self, log: str) -> Row | None:
         return next((row for row in self._rows.values() if row.tail.log == log), None)
-
-    def _drop(self, row: Row) -> None:
-        row.close()
-        del self._rows[row.container.directory]
-        self._tails.pop(row.tail.log, None)

@@ -12,13 +12,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from flarelog.model import Generation, StreamInfo
+from flarelog.model import CANNOT_BE_READ, Generation, StreamInfo
 from flarelog.sources.files.copies import COPY_NAMES, Copies, Rest
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, inode, same, witness
 from flarelog.sources.files.ledger import Ledger
-from flarelog.sources.files.lineage import born_of, compare, is_rotation, names_of, order, originals
+from flarelog.sources.files.lineage import born_of, compare, names_of, order, originals
 from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner, is_part
 from flarelog.sources.files.record import (
@@ -36,6 +36,7 @@ from flarelog.sources.files.record import (
 from flarelog.sources.files.stored import Stored
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk, directory_of
+from flarelog.text import legible
 from flarelog.values import changed
 
 # Bytes of the largest copy that is unpacked although no pattern matches it: nothing is sent meanwhile.
@@ -162,10 +163,16 @@ class Adoption:
         before = in_order(changed(info, marks=tuple(tail.marks)))
         order = {key: place for place, key in enumerate(held | before)}
         tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
+        was_stopped = bool(tail.stopped)
         try:
             tail.resume(info, rest)
+            if was_stopped:
+                self.walk.troubles.over(tail.log)
         except OSError as error:
-            tail.failed = not_compared(error)
+            why = not_compared(error)
+            tail.stop(info, why)
+            full = os.path.join(self.walk.root, tail.log)
+            self.walk.troubles.tell(tail.log, f"{legible(full)}{CANNOT_BE_READ}{why}")
         except Exception as error:
             tail.failed = error
 
@@ -196,7 +203,7 @@ class Adoption:
                     continue
                 if name != tail.log:
                     self._pass_on(file, tail, name)
-            if not tail.files and not tail.marks:
+            if not (tail.files or tail.marks or tail.unreadable):
                 tails.pop(tail.log, None)
         for tail in tails.values():
             tail.set_in_order()
@@ -209,21 +216,6 @@ class Adoption:
         file.start_at(start)
         self.ledger.know(other, file)
         other.insert(file)
-
-    def rename(self, tail: Tail) -> set[str]:
-        """Give the files of *tail*, which the receiver refuses, to the logs whose names those files have now, together
-        with older generations that have no log's name. Returns the logs whose files changed.
-        """
-        log, touched, name = tail.log, set[str](), ""
-        linked = [file.path for file in tail.files if file.linked and file.path != log]
-        names = [path for path in linked if self.owner.names_log(path) and not is_rotation(log, path)]
-        for file in tail.files[::-1] if names else ():
-            if file.path in names:
-                name = next((name for name in names if is_rotation(name, file.path)), file.path)
-            if name and (file.path in names or not file.linked):
-                self._pass_on(file, tail, name, file.start)
-                touched |= {log, name}
-        return touched
 
     def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:
         """*infos* with the current identities of their files; see identity.same and record.alike."""

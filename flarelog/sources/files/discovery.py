@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from flarelog.globs import any_of
 from flarelog.model import Redaction, StreamInfo
+from flarelog.names import DIRECTORY
 from flarelog.sources.files.adopt import Adoption
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.descriptors import SPARE, Descriptors
@@ -33,6 +35,7 @@ from flarelog.sources.files.record import in_order
 from flarelog.sources.files.stored import Stored
 from flarelog.sources.files.strangers import Strangers
 from flarelog.sources.files.tail import Tail, look_at_all
+from flarelog.sources.files.unreadable import Unreadable
 from flarelog.sources.files.walk import Look, Troubles, Walk, directory_of
 from flarelog.sources.files.watch import Change, Watch, What
 from flarelog.sources.redaction.file import RedactedFile
@@ -67,9 +70,9 @@ class Discovery:
     descriptors: Descriptors = field(init=False)
     strangers: Strangers = field(init=False)
     _adoption: Adoption = field(init=False)
+    _unreadable: Unreadable = field(init=False)
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were listed
     _masked: dict[str, tuple[Tail, tuple[int, int]]] = field(default_factory=dict)  # the counts of files that are gone
-    _refused: set[str] = field(default_factory=set)  # logs whose names the receiver refuses
     _named: set[str] = field(default_factory=set)  # logs with rotated files that a warning named
     _ask_after: float = -math.inf
     _resumed: bool = False
@@ -82,6 +85,9 @@ class Discovery:
         self.descriptors = Descriptors(self.walk, self.ledger, self.options.rules())
         self.strangers = Strangers(
             self.options, self.ledger, self._owner, self._copies, self.descriptors, self.troubles, self._unread
+        )
+        self._unreadable = Unreadable(
+            self.troubles, self._unread_place, self.ledger.tail, lambda inode: inode in self.ledger.inodes
         )
         self._adoption = Adoption(self.walk, self.ledger, self._owner, self._copies, self.stored, self.descriptors)
 
@@ -267,10 +273,9 @@ class Discovery:
             if len(self._owner.passed) > 2 * len(left) + SPARE:
                 self._owner.passed.clear()  # most of the paths are gone; the rest is judged again
         touched |= self._place_all(look, everywhere=only is None)
-        for log in self._refused & self.tails.keys():
-            touched |= self._adoption.rename(self.tails[log])
         if self.troubles and not self.walk.root_missing:
             self.troubles.forget_gone(self.options.root, None if only is None else look.scanned)
+        touched |= self._unreadable.tell() if self.troubles.changes else set()
         self.strangers.started = True
         return touched
 
@@ -406,6 +411,8 @@ class Discovery:
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
         """Bring the logs in line with the receiver's record of them, before anything is sent."""
         streams = list(streams)
+        if not self._resumed:
+            self._unreadable.resume(streams, self._was_unread)
         if self._resumed and self._store(streams):
             self._look_everywhere(now)  # the receiver has lost bytes of skipped files, which are sent again
         self._adoption.resume(streams, now, first=not self._resumed)
@@ -414,14 +421,23 @@ class Discovery:
             self._adoption.reunite()
             self._look_everywhere(now)
 
+    def _unread_place(self, path: str) -> tuple[str, Sight | None]:
+        """The log of the unreadable file at *path*, and that file, if it is there."""
+        found = None
+        with contextlib.suppress(OSError):
+            found = sight(os.path.join(self.options.root, path))
+        return (found and self._owner.by_name(path, found, Look())) or self.ledger.links.name(path), found
+
+    def _was_unread(self, path: str) -> bool:
+        """Whether the file or the directory of the log *path* is there, and can be read, or is not wanted any more."""
+        options = self.options
+        excluded = not options.include or any_of(options.include, path)  # and not another sidecar's
+        ours = path.endswith(f"/{DIRECTORY}") or (excluded and not options.matches(path))
+        return ours and os.path.lexists(os.path.join(options.root, path))
+
     def _store(self, streams: list[StreamInfo]) -> bool:
         """Store the record; returns whether a file that was skipped, because the receiver had it, must be read now."""
         return self.stored.learn([] if self.descriptors.rules else streams)
-
-    def refuse(self, log: str) -> None:
-        """Handle the receiver's refusal of *log*: under other names its files belong to other logs."""
-        if log in self.tails and not self.tails[log].marks:
-            self._refused.add(log)
 
     # --- the end
 
@@ -439,8 +455,7 @@ class Discovery:
         """Identity: (log, offset where its reading began), for each known file; the content of a checkpoint."""
         met = self.ledger.remembered
         found = {key: met[key] for key in (met if self.held_up else self.stored.identities()) if key in met}
-        found |= {key: (tail.log, file.start) for key, (tail, file) in self.ledger.known.items()}
-        return {key: start for key, start in found.items() if start[0] not in self._refused} if self._refused else found
+        return found | {key: (tail.log, file.start) for key, (tail, file) in self.ledger.known.items()}
 
     def masked(self, log: Tail) -> Redaction | None:
         """The masking in the files of *log*, as far as this process saw it, or can tell from the receiver's record and

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from flarelog.exit_marks import Exit
 from flarelog.model import Redaction, StreamInfo
-from flarelog.names import is_cut, log_of
+from flarelog.names import beside, is_cut, log_of
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.lineage import originals
@@ -115,13 +115,6 @@ class Files:
         sentence = f"{what}: {bug!r}"
         self.discovery.troubles.tell(sentence, sentence, bug)
 
-    def there(self, log: str) -> bool:
-        tail = self.logs.get(log)
-        return tail is not None and any(file.linked for file in tail.files)
-
-    def refuse(self, log: str) -> None:
-        self.discovery.refuse(log)
-
     def expect_no_record(self) -> None:
         self.discovery.stored.due = False
 
@@ -146,7 +139,7 @@ class Files:
             return streams
         paths = dict.fromkeys((*self.logs, *files(self._wanted.root)))
         paths |= dict.fromkeys(original for path in paths for original in originals(path))
-        known = {log: path for path in paths if (log := log_of(path)) in unknown}
+        known = {log: path for path in paths for log in (log_of(path), beside(path)) if log in unknown}
         return [
             changed(info, stream=changed(info.stream, original=known.get(info.stream.log, info.stream.original)))
             for info in streams

@@ -93,7 +93,7 @@ class Ledger:
     def take_out(self, tail: Tail, file: SourceFile) -> None:
         """Take *file*, of which nothing was sent, from *tail*, and remove a log of which nothing is left."""
         tail.files.remove(file)
-        if not tail.files and not tail.marks:
+        if not (tail.files or tail.marks or tail.unreadable):
             self.tails.pop(tail.log, None)
 
     def recognised(self, path: str, found: Sight) -> Known | None:

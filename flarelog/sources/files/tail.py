@@ -14,10 +14,22 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
+from flarelog.errors import SourceFailed
 from flarelog.exit_marks import Exit
 from flarelog.extents import extents
 from flarelog.lines.zones import told
-from flarelog.model import Activity, Attributes, Ended, Gap, Generation, Mark, StreamInfo
+from flarelog.model import (
+    CANNOT_BE_READ,
+    Activity,
+    Attributes,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    StreamInfo,
+    Unread,
+    unread_at_end,
+)
 from flarelog.names import is_cut, log_of, told_of
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile
@@ -66,6 +78,8 @@ class Tail:
     zone: str = ""  # of the site's clock; empty: not reported
     job: str = ""  # the name of the run's job; empty: not reported
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
+    stopped: str = ""  # why nothing more of the log is sent, though its files are there; see ``Unread``
+    unreadable: str = ""  # why a file of the log cannot be read, see ``Unread``; empty: each can
     # The identities of all begun generations, in order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
     newest: Newest | None = None
@@ -76,6 +90,7 @@ class Tail:
     _acked: int = 0
     _attributes: str = ""  # reported for the current file
     _zone: str | None = None  # in the marks; None: the marks were cut off or replaced
+    _told_unreadable: str | None = None  # as _zone
     _kept: int = 0  # begun files that the last release kept
     _since_release: int = 0  # files begun since the last release
     _held_since: float | None = None  # since when a newer file waits for the current one
@@ -95,6 +110,10 @@ class Tail:
         if self.failed is not None:
             failed, self.failed = self.failed, None
             raise failed
+        if (self.stopped or self.unreadable) != self._told_unreadable:
+            self._tell_unreadable()
+        if self.stopped:
+            return self.marks[marks] if marks < len(self.marks) else None
         ready: int | None = None
         if offset == self.end and marks == len(self.marks):
             file = self.current
@@ -153,7 +172,7 @@ class Tail:
             file.start_at(source)
             file.begun = False
         del self.marks[marks:], self._spans[at + 1 :]
-        self.end, self.current, self._zone = offset, None, None
+        self.end, self.current, self._zone, self._told_unreadable = offset, None, None, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
         # Without an end, the stored bytes of the generation would be compared with the file's present bytes.
         self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
@@ -329,6 +348,18 @@ class Tail:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
             self._zone = self.zone
 
+    def _tell_unreadable(self) -> None:
+        """Report whether all files of the log can be read, if that is new."""
+        if self._told_unreadable is None:
+            self._told_unreadable = unread_at_end(self.marks)
+        if (why := self.stopped or self.unreadable) != self._told_unreadable:
+            self.marks.append(Unread(self.end, EMPTY_DIGEST, why))
+            self._told_unreadable = why
+
+    def lose(self, length: int, why: str) -> None:
+        """Report that *length* bytes, which were never read, are lost because of *why*."""
+        self.marks.append(Gap(self.end, EMPTY_DIGEST, length, why))
+
     def _tell_ending(self, now: float) -> None:
         """Report how the log's writer ended, if that is known, once all its bytes were read."""
         how = self._ending()
@@ -393,6 +424,7 @@ class Tail:
         return (
             len(self.files) > 1
             or self._ending() is not None
+            or (self.stopped or self.unreadable) != (self._told_unreadable or "")
             or any(
                 not file.linked or (file.length != file.position and file.shown(file.length) != file.position)
                 for file in self.files
@@ -490,6 +522,8 @@ class Tail:
 
     def drained(self, now: float) -> bool:
         """Whether a draining tail has nothing left to send."""
+        if self.stopped:
+            return self.draining
         if not self.draining or self.waiting or self._ending() is not None:
             return False
         if self.current is not None and self.current.ends == "unseen" and not self.current.linked:
@@ -525,6 +559,8 @@ class Tail:
     @property
     def at_rest(self) -> bool:
         """Whether only a change of the log's file will bring progress."""
+        if self.stopped or (self.unreadable and not self.files):
+            return not self.draining
         alone = not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
         return alone and not self.files[0].urgent
 
@@ -552,7 +588,7 @@ class Tail:
         lost, first = self._lost_by(info), not self.marks
         before = {mark.offset for mark in self.marks if isinstance(mark, Generation)}
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
-        self._attributes, self._zone = "", None
+        self._attributes, self._zone, self._told_unreadable, self.stopped = "", None, None, ""
         self.begun, self.newest = {}, None
         for mark in info.marks:
             if isinstance(mark, Generation):
@@ -598,12 +634,22 @@ class Tail:
             file.start_at(filled if filled >= 0 and begins_as_stored(file, info, filled) else 0)
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
-        if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
+        there = self.unreadable or last is None or last.closed
+        if not there and last is not None and last.begin.identity not in {file.identity for file in self.files}:
             # Later bytes would be unknown, unless the process that the generation's notes name has ended there.
             exits = [one.process for one in info.marks if isinstance(one, Exit) and one.offset == info.committed]
             over = any(f":{process}:" in last.begin.notes for process in exits)
             reason = "rotated" if rest is not None else "removed" if over else "unseen"
             self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
+
+    def stop(self, info: StreamInfo, why: SourceFailed) -> None:
+        """Send nothing more until the next ``resume``: because of *why*, it is unknown where to go on after the
+        receiver's record.
+        """
+        self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
+        self._spans.clear()
+        self.current, self._told_unreadable = None, None
+        self.stopped = f"{CANNOT_BE_READ.lstrip()}{why}"
 
     def lacks(self, info: StreamInfo) -> list[str]:
         """The identities of the generations of which the receiver lost bytes, and whose files are not open."""

@@ -52,10 +52,15 @@ def _inode_of(entry: os.DirEntry[str]) -> int:
 class Troubles(dict[str, str]):
     """By path: a sentence for each file that cannot be sent, and each directory that cannot be listed."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes: dict[str, bool] = {}  # paths whose trouble began or ended, and whether they are gone
+
     def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
         """Log the trouble once."""
         if path not in self:
             self[path] = sentence
+            self.changes[path] = False
             if bug is None:
                 log.warning("%s; the other files continue", sentence, extra=each("cannot be sent", path))
             else:
@@ -63,6 +68,7 @@ class Troubles(dict[str, str]):
 
     def over(self, path: str) -> None:
         if (sentence := self.pop(path, None)) is not None:
+            self.changes[path] = False
             log.info("%s; that is over", sentence, extra=each("are sent after all", path, ends="cannot be sent"))
 
     def forget_gone(self, root: str, scanned: Collection[str] | None) -> None:
@@ -75,6 +81,7 @@ class Troubles(dict[str, str]):
                     os.lstat(os.path.join(root, path))
                 except (FileNotFoundError, NotADirectoryError):
                     del self[path]
+                    self.changes[path] = True
                     log.info(
                         "%s; it is gone",
                         sentence,

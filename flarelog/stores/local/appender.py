@@ -20,7 +20,7 @@ from typing import NoReturn, Protocol
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import TAKEN_OVER, Fenced, Hole, InvalidName, StoreError, Unavailable
+from flarelog.errors import TAKEN_OVER, Fenced, Hole, NameTaken, StoreError, Unavailable
 from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Started, StreamId, StreamInfo
 from flarelog.stores.directory import Directory, read_all
 from flarelog.stores.full import meaning
@@ -126,9 +126,7 @@ class LocalAppender:
                 self._open_in(directory)
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
-                raise InvalidName(
-                    "a part of its name is a log, or a log's directory: rename it at its site (flarelog run: --log)"
-                ) from error
+                raise NameTaken("a part of its name is a log, or a log's directory") from error
             store = self._home.layout.root
             if isinstance(error, FileNotFoundError) and not os.path.isdir(store):
                 again = "put it back, or start the receiver again, which makes a new one"
@@ -179,7 +177,7 @@ class LocalAppender:
         if self.journal.stream != self.stream:
             held = self.journal.stream
             if held is not None and held.key.casefold() == self.stream.key.casefold():
-                raise InvalidName(f"this file system takes its name for {self.journal.stream}")
+                raise NameTaken(f"this file system takes its name for {self.journal.stream}")
             self._set_aside(directory, raw)
         journal, size = self.journal, os.fstat(self._data_fd).st_size
         promised = journal.committed

@@ -19,7 +19,7 @@ from typing import Any
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.exit_marks import OOMS, Exit
-from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, StreamInfo, Unread
 from flarelog.stores.local.lines import checked, is_good, line, number, records, text
 from flarelog.stores.moments import thinned
 from flarelog.text import legible
@@ -43,7 +43,13 @@ LOST = "the journal lost a mark here"
 _CRC = (1 << 32) - 1
 _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
 _TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
-_KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
+_KINDS: dict[str, type[Mark]] = {
+    "generation": Generation,
+    "ended": Ended,
+    "gap": Gap,
+    "unread": Unread,
+    "attributes": Attributes,
+}
 _TIMES = ("at", "clock")
 _EXIT_TEXTS = ("process", "boot_id", "cgroup", "oom", "cause")
 _EXIT = {each.name: each.default for each in fields(Exit) if each.name not in ("offset", "digest", *_TIMES)}

@@ -98,7 +98,7 @@ class Listing:
                         continue
                     if info is None and stream.key.startswith(prefix):
                         info = await self._listed(stream, unreadable)
-                    if info is not None and (unreadable or not info.unstored):
+                    if info is not None and (unreadable or not info.is_unreadable):
                         yield info
                         told = stream.site
                     if time.monotonic() > due:

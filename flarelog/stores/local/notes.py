@@ -19,11 +19,11 @@ from flarelog.lifecycle import RunState
 from flarelog.model import LONGEST_REASON, MAX_OFFSET, UNREAD, Health
 from flarelog.replace import replace_file
 from flarelog.stores import fares
-from flarelog.stores.base import Missing, Note, RunRecord
+from flarelog.stores.base import Note, RunRecord, Unopened
 from flarelog.stores.directory import FILE_MODE, Directory
 from flarelog.stores.fares import Point
 from flarelog.stores.full import meaning
-from flarelog.stores.local import unstored
+from flarelog.stores.local import unopened
 from flarelog.stores.local.layout import EVENTS, HEALTH, UNSTORED, Layout, record_name
 from flarelog.stores.local.lines import line, now, number, parsed, text
 from flarelog.stores.moments import FORGOTTEN, Happening, Moment
@@ -31,7 +31,7 @@ from flarelog.stores.moments import FORGOTTEN, Happening, Moment
 LIMIT = 256 << 10  # bytes of a note; of health about half a day of minutes, or a week of quarters of an hour
 KEPT = 64 << 10  # bytes kept at the start and at the end of events whose middle is dropped
 MOST = 400  # points of health that are kept when the note has become too long
-LONGEST = 300  # characters of the reason why a log is unreadable
+LONGEST = 300  # characters of the reason why a file is not sent
 RUN = "run.journal"  # the kind of the note with the states of a run
 _FIGURES = {each.name for each in fields(Health)} - {"unread"}
 
@@ -212,5 +212,5 @@ def states(layout: Layout, run: str) -> list[Moment]:
 _KINDS: dict[type, _Kind] = {
     Happening: _Kind(EVENTS, lambda found, _: b"".join(map(event_line, found)), _fewer_events),
     Point: _Kind(HEALTH, lambda found, _: b"".join(map(health_line, found)), _fewer_points),
-    Missing: _Kind(UNSTORED, unstored.new_lines, unstored.shortened),
+    Unopened: _Kind(UNSTORED, unopened.new_lines, unopened.shortened),
 }

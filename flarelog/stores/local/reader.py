@@ -15,7 +15,7 @@ from flarelog.names import run_name, site_name
 from flarelog.stores.aside import aside
 from flarelog.stores.base import AtHand, Bytes, Durability, Evidence, Extent, RunRecord, lengths_at, pieces
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local import lock, notes, unstored
+from flarelog.stores.local import lock, notes, unopened
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
 from flarelog.stores.local.layout import EVENTS, Layout
@@ -87,7 +87,7 @@ class LocalReader:
         def both(run: str, site: str) -> bool:
             return self._listing.mine(run, site) and wanted(run, site)
 
-        return await self.aside(partial(unstored.found, self.layout, run_name(run) if run else "", both))
+        return await self.aside(partial(unopened.found, self.layout, run_name(run) if run else "", both))
 
     def at_hand(self, stream: StreamId) -> AtHand | None:
         appender = self._open.get(stream)

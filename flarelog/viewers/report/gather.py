@@ -229,6 +229,7 @@ def _site(
     infos = [info for info in every if not info.unstored]
     refused = [info for info in every if info.unstored and not info.is_unreadable]
     unreadable = [info for info in every if info.is_unreadable]
+    rests = [info.unread_rest for info in infos if info.unread_rest]
     lacks = in_all(infos)
     masked = [info.redacted.bytes for info in infos if info.redacted is not None]
     if not masked and any(note.partition(":")[0] == REDACTED for info in infos for note in info.notes):
@@ -258,9 +259,9 @@ def _site(
         tuple(sorted(endings.values(), key=lambda one: one.well)),
         unread=sum(info.stream in unread for info in infos) + len(unreadable),
         unended=len(unknown_ends(infos)),
-        unstored=sum(info.count for info in refused),
-        refused=legible(refused[0].unstored) if refused else "",
-        partly=any(info.is_partly for info in (*refused, *unreadable)),
+        unstored=len(refused) + len(rests),
+        refused=legible(next(iter((*(info.unstored for info in refused), *rests)), "")),
+        partly=bool(rests) or any(info.is_directory for info in (*refused, *unreadable)),
         unseen=lacks.without_gaps.losses,
     )
 

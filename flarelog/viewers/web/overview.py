@@ -126,11 +126,7 @@ def _rate(info: StreamInfo) -> int:
 
 def _unstored_record(others: Sequence[StreamInfo]) -> dict[str, Any]:
     """The logs that are not stored, which cannot be opened."""
-    records = [
-        {"log": health.called(info), "committed": 0, **_standing_record((info,))}
-        | ({"count": info.count} if info.count > 1 else {})
-        for info in others
-    ]
+    records = [{"log": info.name.rstrip("/"), "committed": 0, **_standing_record((info,))} for info in others]
     return {"unstored": records} if records else {}
 
 

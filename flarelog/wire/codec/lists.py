@@ -31,7 +31,7 @@ class Listing(NamedTuple):
     times: tuple[int, ...] = ()  # milliseconds since 1970 for which each stream's length is asked
     within: int = 0  # only open streams that grew in the last so many milliseconds, without marks; 0: all
     several: bool = False  # an answer may batch several streams
-    unstored: bool = False  # include logs of which nothing was ever stored
+    unstored: bool = False  # include logs that are no streams
 
 
 def encode_list(asked: Listing) -> bytes:

@@ -9,7 +9,18 @@ from collections.abc import Iterable
 from functools import partial
 
 from flarelog.exit_marks import OOMS, Exit
-from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark
+from flarelog.model import (
+    CANNOT_BE_READ,
+    LONGEST_REASON,
+    MAX_OFFSET,
+    Attributes,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Unread,
+    is_unread,
+)
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import MAX_TEXT, Malformed, text_of
 
@@ -29,6 +40,9 @@ def mark_message(mark: Mark) -> pb.Mark:
         case Gap():
             message.gap.length = mark.length
             message.gap.reason = text_of(mark.reason)
+        case Unread():
+            message.unread.SetInParent()
+            message.unread.reason = text_of(mark.reason)
         case Attributes():
             message.attributes.words = text_of(mark.words)
         case Exit():
@@ -100,9 +114,17 @@ def mark_of(message: pb.Mark) -> Mark:
             return Ended(at, digest, _text(message.ended.reason), clock=there, at=here)
         case "gap":
             return Gap(at, digest, _offset(message.gap.length), _text(message.gap.reason), clock=there, at=here)
+        case "unread":
+            return Unread(at, digest, _reason(message.unread.reason), clock=there, at=here)
         case "attributes":
             return Attributes(at, digest, _text(message.attributes.words), clock=there, at=here)
     raise Malformed("a mark has a kind that this version does not know")
+
+
+def _reason(text: str) -> str:
+    """The reason why a site cannot read a log, which must not read as one of the receiver's own."""
+    reason = _text(text)
+    return (reason if not reason or is_unread(reason) else f"{CANNOT_BE_READ.lstrip()}{reason}")[:LONGEST_REASON]
 
 
 def _text(text: str) -> str:

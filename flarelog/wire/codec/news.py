@@ -5,13 +5,9 @@ An invalid hint is clamped or dropped, because it must not end a stream.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from itertools import islice
 from typing import Any
 
-from flarelog.errors import InvalidName
-from flarelog.model import MAX_OFFSET, NAMED_UNREAD, UNREAD, Activity, Health, News, State
-from flarelog.names import MAX_LOG, log_name
+from flarelog.model import MAX_OFFSET, UNREAD, Activity, Health, News, State
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.values import fields_of
@@ -21,39 +17,12 @@ def set_news(message: pb.News, news: News) -> None:
     message.clock_ms, message.end = news.clock, news.end
     _set_activity(message, news.activity)
     set_health(message, news.health)
-    if news.refused is not None:
-        message.refused.SetInParent()
-        message.refused.logs.extend(news.refused)
-    message.place, message.whole, message.more = news.place, news.whole, min(news.more, _MOST_32)
-    names: dict[str, list[str]] = {}
-    for name, why in news.unread:
-        names.setdefault(why, []).append(name)
-    message.unread.extend(pb.Unread(why=legible(why, MAX_UNREAD), names=those) for why, those in names.items())
 
 
 def news_of(message: pb.News) -> News:
     """Decode News. Invalid hints are clamped or dropped, because they must not end a stream."""
     figures = min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET)
-    place = legible(message.place, MAX_PLACE)
-    named = ((_named(name), legible(one.why, MAX_UNREAD)) for one in message.unread for name in one.names)
-    unread = tuple(islice(named, NAMED_UNREAD))
-    more = message.more + sum(len(one.names) for one in message.unread) - len(unread)
-    whole = bool(place) and message.whole and not more
-    refused = _refused(message) if whole else None
-    return News(*figures, _activity(message), health_of(message), place, whole, refused, unread, more)
-
-
-def _named(name: str) -> str:
-    """*name*, legible and bounded; a cut name ends with an ellipsis, so that it equals no log's name."""
-    return f"{legible(name, MAX_LOG)[:-3]}\u2026" if len(name) > MAX_LOG else legible(name, MAX_LOG)
-
-
-def _refused(message: pb.News) -> tuple[str, ...] | None:
-    if not message.HasField("refused") or len(message.refused.logs) > UNREAD:
-        return None
-    with suppress(InvalidName):
-        return tuple(map(log_name, message.refused.logs))
-    return None
+    return News(*figures, _activity(message), health_of(message))
 
 
 def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
@@ -80,8 +49,7 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
 _SHOWN = ("writes", "listens", "waits")
 MAX_SHOWN = 200  # characters of a log's name or an address
 _FIGURES = tuple(each.name for each in fields_of(Health) if each.name != "unread")
-MAX_PLACE = 64  # characters of a place's digest
-MAX_UNREAD = 300  # characters of the reason why a log cannot be read
+MAX_UNREAD = 300  # characters of the reason why a file is not sent
 
 
 def set_health(message: pb.News | pb.State | pb.Moment, health: Health | None) -> None:

@@ -59,7 +59,6 @@ def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
         message.open.agent = request.agent
         message.open.moves = request.moves
         message.open.several = True
-        message.open.news_only = request.news_only
         if request.started is not None:
             message.open.boot_id, message.open.started_ns = request.started.boot_id, request.started.ns
         if request.news is not None:
@@ -141,7 +140,7 @@ def _request(message: pb.PushRequest) -> Request:
             stream = stream_of(opened.stream)
             started = Started(text_of(opened.boot_id)[:_BOOT_ID], opened.started_ns) if opened.boot_id else None
             own, moves = (opened.producer, opened.epoch, text_of(opened.agent)), opened.moves
-            return Open(stream, *own, news, moves, opened.news_only, started)
+            return Open(stream, *own, news, moves, started)
         case "news":
             return news_of(message.news)
         case "chunk":

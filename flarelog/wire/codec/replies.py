@@ -35,6 +35,7 @@ def reply_message(reply: Reply) -> pb.Reply:
         elsewhere=reply.elsewhere,
         exits=True,  # producers send no Exit mark without it
         call_window=reply.call_window,
+        name_taken=reply.name_taken,
     )
 
 
@@ -77,6 +78,7 @@ def reply_of(message: pb.Reply, shared: Reply | None = None) -> Reply:
         message.pace_ms / 1000 or shared.pace,
         message.elsewhere,
         message.call_window or shared.call_window,
+        message.name_taken,
     )
 
 

@@ -56,28 +56,6 @@ def test_a_root_is_missing_until_it_was_there(tmp_path: Path) -> None:
         assert finder.missing == ""
 
 
-def test_a_log_is_there_until_its_file_is_gone_or_has_a_name_that_no_log_has(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_bytes(b"one\n")
-    files = Files(SourceOptions(str(tmp_path), include=("*.log",)))
-    files.learn([], 0.0)
-    found = []
-    for before, after in (
-        ("a.log", "a.log"),
-        ("a.log", "b.log"),
-        ("b.log", "b.txt"),
-        ("b.txt", "a.log"),
-        ("a.log", ""),
-    ):
-        if after:
-            (tmp_path / before).rename(tmp_path / after)
-        else:
-            (tmp_path / before).unlink()
-        files.discovery.look(0.0)
-        found.append((files.there("a.log"), files.there("b.log")))
-    files.close()
-    assert found == [(True, False), (True, False), (False, False), (True, False), (False, False)]
-
-
 def held(log: str, *more: Mark, linked: bool | None = False, sealed: bool = False, notes: str = "") -> StreamInfo:
     """The receiver's record of a log of one file."""
     begin = Generation(0, 0, log, 0, "1:2:3", notes=notes)

@@ -32,7 +32,7 @@ PLACES = {
     "a directory below a site": ("r1/s2/sub", "r1/s2: sub"),
     "a journal": ("r1/s2/.b.log.journal", "r1/s2: b.log"),
     "a log without a receipt": ("r1/s2/open.log", "r1/s2: open.log"),
-    "the record of logs that are not stored": ("r1/.s2.unstored", "r1/s2: more files"),
+    "the record of logs that are not stored": ("r1/.s2.unstored", "r1/s2: its logs"),
 }
 
 

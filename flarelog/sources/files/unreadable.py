@@ -1,0 +1,99 @@
+"""The logs of files that cannot be read, and of directories that cannot be listed: each gets a mark that says so, even
+one of no bytes (see ``model.Unread``).
+
+A file that is gone before it could be read is a gap. One that can be read goes on in the same log; so does one that is
+not wanted any more, without a gap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from flarelog.errors import InvalidName
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, StreamInfo, unread_at_end
+from flarelog.names import DIRECTORY, log_of
+from flarelog.sources.files.identity import Sight
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.walk import Troubles
+
+
+def reason_of(sentence: str) -> str:
+    """Why the file or the directory in *sentence* cannot be read, as it reads after its name; empty: it can."""
+    for kind in (CANNOT_BE_READ, CANNOT_BE_LISTED):
+        _, found, why = sentence.partition(kind)
+        if found:
+            return f"{kind.lstrip()}{why}"
+    return ""
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """Tells logs what *troubles* says of their files.
+
+    *place*: the log of the file at a path, and the file, if its bytes are lost once it is gone; *tail*: the log of a
+    name, a new one if there is none; *reads*: whether the file with a (device, inode) is read.
+    """
+
+    troubles: Troubles
+    place: Callable[[str], tuple[str, Sight | None]]
+    tail: Callable[[str], Tail]
+    reads: Callable[[tuple[int, int]], bool]
+    _closed: dict[str, tuple[str, Sight | None]] = field(default_factory=dict)  # by path: the log, and the file
+    _whys: dict[str, dict[str, str]] = field(default_factory=dict)  # by log and path
+    _inodes: Counter[tuple[int, int]] = field(default_factory=Counter)  # of the files
+
+    def tell(self) -> set[str]:
+        """Pass on what has changed; returns the logs with something new."""
+        changes, touched = dict(self.troubles.changes), set[str]()
+        self.troubles.changes.clear()
+        for path in sorted(changes, key=changes.__getitem__):  # a file that is gone may be back under another name
+            why = reason_of(self.troubles.get(path, ""))
+            if why and path not in self._closed:
+                touched |= self._close(path, why)
+            elif not why and path in self._closed:
+                touched.add(self._open(path, gone=changes[path]))
+        return touched
+
+    def _close(self, path: str, why: str) -> set[str]:
+        listed = not why.startswith(CANNOT_BE_LISTED.lstrip())
+        name, found = self.place(path) if listed else (f"{path}/{DIRECTORY}", None)
+        try:
+            log_of(name)
+        except InvalidName:
+            return set()
+        self._closed[path] = name, found
+        self._whys.setdefault(name, {})[path] = why
+        if found is not None:
+            self._inodes[found.is_of] += 1
+        self._pass_on(name)
+        return {name}
+
+    def _open(self, path: str, *, gone: bool) -> str:
+        name, found = self._closed.pop(path)
+        why = self._whys[name].pop(path)
+        self._pass_on(name)
+        if found is not None:
+            self._inodes[found.is_of] -= 1
+            elsewhere = self._inodes[found.is_of] > 0 or self.reads(found.is_of)
+            if not self._inodes[found.is_of]:
+                del self._inodes[found.is_of]
+            if gone and found.size and not elsewhere:
+                self.tail(name).lose(found.size if found.regular else 0, f"{why}, and it is gone")
+        return name
+
+    def _pass_on(self, name: str) -> None:
+        """Give the log *name* the reason why a file of it cannot be read, if possible of the file with its name."""
+        whys = self._whys[name]
+        self.tail(name).unreadable = whys.get(name) or next(iter(whys.values()), "")
+        if not whys:
+            del self._whys[name]
+
+    def resume(self, streams: Iterable[StreamInfo], ours: Callable[[str], bool]) -> None:
+        """Make a log of each of *streams* that could not be read, and whose path is *ours*: it can be read, or is not
+        wanted any more.
+        """
+        for info in streams:
+            if unread_at_end(info.marks) and ours(info.stream.path):
+                self.tail(info.stream.path)
