@@ -122,40 +122,40 @@ def test_dockers_files_arrive_too(place: Place) -> None:
     assert [line.split()[-1] for line in shown.printed.splitlines()] == ["0", "1", "2", "3"]
 
 
-def a_link(root: Path) -> tuple[Pod, str]:
-    """A pod of whose logs one is a link, and the name of that."""
+def a_link(root: Path) -> tuple[Pod, str, str, int]:
+    """A pod of whose logs one is a link, that, what readers say of it, and the exit code once it is gone."""
     pod = Pod(root)
     pod.write(container_lines(0, 3))
     (pod.directory / "1.log").symlink_to("/etc/hostname")
-    return pod, f"{pod.directory.relative_to(root)}/1.log"
+    return pod, f"{pod.directory.relative_to(root)}/1.log", f"more of {pod.log} cannot be read: it is a link", 0
 
 
-def one_name_for_two(root: Path) -> tuple[Pod, str]:
-    """A pod, and the name of the log of another one whose UID begins as its own does."""
+def one_name_for_two(root: Path) -> tuple[Pod, str, str, int]:
+    """The same for a pod, and the directory of another one whose UID begins as its own does."""
     pod, other = Pod(root), Pod(root, uid="6b2f7c1e-ffff-4c8e-9a6f-1e2d3c4b5a69")
     pod.write(container_lines(0, 3))
     other.write(container_lines(3, 3))
-    return pod, str(other.directory.relative_to(root))
+    return pod, (name := str(other.directory.relative_to(root))), f"{name} cannot be read: the log of", 7
 
 
 @pytest.mark.parametrize("made", [a_link, one_name_for_two])
-def test_readers_learn_of_a_log_that_cannot_be_sent_for_as_long_as_it_is_there(
-    made: Callable[[Path], tuple[Pod, str]], place: Place
+def test_readers_learn_of_a_log_that_cannot_be_sent(
+    made: Callable[[Path], tuple[Pod, str, str, int]], place: Place
 ) -> None:
     receiver = place.serve()
     place.root.mkdir(exist_ok=True)
-    pod, name = made(place.root)
+    pod, name, why, then = made(place.root)
     program = agent(place, receiver, "--once")
     assert program.ends() == 1, program.talk()
     receiver.holds(bytes(pod.written), pod.log, run=pod.namespace)
     shown = place.call("status", pod.namespace, "--receiver", receiver.address, "--exit-status")
     assert shown.ends() == 7, shown.talk()
-    assert name in shown.talk()
+    assert why in shown.talk()
     (place.root / name).unlink() if name.endswith(".log") else shutil.rmtree(place.root / name)
     pod.write(container_lines(6, 1))
     assert agent(place, receiver, "--once").ends() == 0
     shown = place.call("status", pod.namespace, "--receiver", receiver.address, "--exit-status")
-    assert shown.ends() == 0, shown.talk()
+    assert shown.ends() == then, shown.talk()
 
 
 def test_readers_learn_of_a_log_whose_rest_cannot_be_compared(place: Place) -> None:

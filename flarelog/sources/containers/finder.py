@@ -118,6 +118,9 @@ class Containers:
     def learn(self, streams: list[StreamInfo], now: float) -> None:
         self.look(now)
         self._unreadable.resume(streams, self._was_unread)
+        for info in streams:
+            if info.stream.path.endswith(f"/{DIRECTORY}") and (tail := self._tails.get(info.stream.path)) is not None:
+                tail.resume(info)
         self._record = {info.stream.log: info for info in streams}
         self._advance_all(now)
 
@@ -592,6 +595,8 @@ class Containers:
         if not os.path.islink(full):
             with contextlib.suppress(OSError):
                 found = sight(full)
+                packed = (place := self._wanted.names.place(os.path.basename(path))) is not None and place.packed
+                found = found._replace(regular=found.regular and not packed)
         row = self._rows.get(os.path.dirname(path))
         return row.tail.log if row is not None else f"{os.path.relpath(full, self._wanted.root)}/{DIRECTORY}", found
 

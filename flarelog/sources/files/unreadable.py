@@ -32,8 +32,9 @@ def reason_of(sentence: str) -> str:
 class Unreadable:
     """Tells logs what *troubles* says of their files.
 
-    *place*: the log of the file at a path, and the file, if its bytes are lost once it is gone; *tail*: the log of a
-    name, a new one if there is none; *reads*: whether the file with a (device, inode) is read.
+    *place*: the log of the file at a path, and the file, if its bytes are lost once it is gone; it counts as regular if
+    it has as many bytes as are lost then. *tail*: the log of a name, a new one if there is none; *reads*: whether the
+    file with a (device, inode) is read.
     """
 
     troubles: Troubles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,10 +15,11 @@ import pytest
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.kubernetes.pods import Pod as Facts
-from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo, Unread, unread_at_end
 from flarelog.sources.base import Finder
 from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.containers.row import Row
 from flarelog.sources.containers.runs import ContainerRuns
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.tail import Tail
@@ -26,6 +28,7 @@ from flarelog.sources.files.watch import Change, What
 from flarelog.values import changed as changed_info
 from tests.contracts.finder import CONTRACT, World
 from tests.sources.containers.node import UID, DockerContainer, Pod, Receiver, finding
+from tests.unprivileged import unprivileged
 
 
 def pod_of(root: Path, log: str) -> Pod:
@@ -592,6 +595,92 @@ def test_a_link_or_a_directory_that_is_gone_is_no_trouble_any_more(tmp_path: Pat
         shutil.rmtree(other.directory)
         finder.look(1.0)
         assert not finder.troubles
+
+
+def test_what_cannot_be_read_has_a_mark_in_its_log_and_is_a_gap_once_it_is_gone(tmp_path: Path) -> None:
+    pod, link, damaged = (Pod(tmp_path, name=name) for name in ("denied", "link", "damaged"))
+    twin = Pod(tmp_path, name="link", uid=f"{UID[:8]}-ffff-4c8e-9a6f-1e2d3c4b5a69")
+    twin_log, receiver = f"{twin.directory.relative_to(tmp_path)}/.", Receiver()
+    for each in (pod, link, damaged, twin):
+        each.write(b"one\n")
+    pod.current.chmod(0)
+    linked = link.directory / "1.log"
+    linked.symlink_to("0.log")
+    packed = damaged.compress(damaged.rotate())
+    packed.write_bytes(packed.read_bytes()[:-1])
+
+    def told() -> dict[str, list[str | int]]:
+        every = {name: receiver.logs[name].marks for name in (pod.log, link.log, damaged.log, twin_log)}
+        return {
+            name: [
+                one.reason if isinstance(one, Unread) else one.length for one in marks if isinstance(one, Unread | Gap)
+            ]
+            for name, marks in every.items()
+        }
+
+    with unprivileged(), finding(tmp_path) as finder:
+        receiver.take(finder)
+        before = told()
+        assert [reasons[0] for reasons in before.values()] == [
+            "cannot be read: Permission denied",
+            "cannot be read: it is a link; for Docker's own files use --source docker",
+            "cannot be read: it ends within its content",
+            f"cannot be read: the log of {link.directory.relative_to(tmp_path)} has the same name, {link.log}",
+        ]
+        for path in (pod.current, linked, packed):
+            path.unlink()
+        shutil.rmtree(twin.directory)
+        receiver.take(finder, 100.0)
+        assert told() == {
+            name: [*before[name], *gap, ""] for name, gap in zip(before, ([4], [], [0], [0]), strict=True)
+        }
+
+
+def test_a_file_that_can_be_read_later_is_sent_also_by_a_later_agent(tmp_path: Path) -> None:
+    pods, receiver = [Pod(tmp_path, name=name) for name in ("now", "later")], Receiver()
+    for pod in pods:
+        pod.write(b"one\n")
+        pod.current.chmod(0)
+    closed = Pod(tmp_path, name="closed")
+    closed.write(b"two\n")
+    closed.directory.parent.chmod(0)
+    with unprivileged(), finding(tmp_path) as finder:
+        receiver.take(finder)
+        assert all(info.is_unread for info in receiver.record())
+        pods[0].current.chmod(0o644)
+        receiver.take(finder, 100.0)
+    pods[1].current.chmod(0o644)
+    closed.directory.parent.chmod(0o755)
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder, 200.0)
+    assert [receiver.data(pod) for pod in (*pods, closed)] == [b"one\n", b"one\n", b"two\n"]
+    assert not any(unread_at_end(info.marks) or info.gaps for info in receiver.record())
+
+
+def test_a_log_whose_rest_cannot_be_compared_stands_still_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(b"one\n")
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    pod.write(b"two\n")
+    monkeypatch.setattr(Row, "settle", fails)
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder, 100.0)
+        assert (receiver.data(pod), len(finder.troubles), finder.waiting) == (b"one\n", 1, 0)
+        assert "cannot be compared" in receiver.record()[0].unread_rest
+        finder.drain(200.0)
+        assert finder.logs[pod.log].drained(200.0)
+    monkeypatch.undo()
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder, 300.0)
+        assert (receiver.data(pod), len(finder.troubles)) == (b"one\ntwo\n", 0)
+    assert (receiver.record()[0].unread_rest, losses(receiver, pod)) == ("", [])
+
+
+def fails(*args: object, **how: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_agent_that_looks_again_and_again_reports_a_link_once(
