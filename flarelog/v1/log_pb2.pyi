@@ -155,7 +155,7 @@ class Activity(_message.Message):
     def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ..., gpu: _Optional[int] = ..., writes: _Optional[str] = ..., listens: _Optional[str] = ..., waits: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "boot_id", "started_ns")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several", "news_only", "boot_id", "started_ns")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +164,7 @@ class Open(_message.Message):
     NEWS_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
+    NEWS_ONLY_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     version: Version
@@ -174,9 +175,10 @@ class Open(_message.Message):
     news: News
     moves: int
     several: bool
+    news_only: bool
     boot_id: str
     started_ns: int
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., boot_id: _Optional[str] = ..., started_ns: _Optional[int] = ...) -> None: ...
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ..., news_only: bool = ..., boot_id: _Optional[str] = ..., started_ns: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "codec", "raw_length", "data")
@@ -201,15 +203,15 @@ class MarkAt(_message.Message):
     def __init__(self, index: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ...) -> None: ...
 
 class Mark(_message.Message):
-    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "unread", "exit", "clock_ms", "at_ms")
+    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "exit", "unread", "clock_ms", "at_ms")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
-    UNREAD_FIELD_NUMBER: _ClassVar[int]
     EXIT_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     offset: int
@@ -218,11 +220,11 @@ class Mark(_message.Message):
     ended: Ended
     gap: Gap
     attributes: Attributes
-    unread: Unread
     exit: Exit
+    unread: Unread
     clock_ms: int
     at_ms: int
-    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., unread: _Optional[_Union[Unread, _Mapping]] = ..., exit: _Optional[_Union[Exit, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., exit: _Optional[_Union[Exit, _Mapping]] = ..., unread: _Optional[_Union[Unread, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest", "notes")

@@ -41,6 +41,7 @@ def mark_message(mark: Mark) -> pb.Mark:
             message.gap.length = mark.length
             message.gap.reason = text_of(mark.reason)
         case Unread():
+            message.attributes.SetInParent()  # as for Exit
             message.unread.SetInParent()
             message.unread.reason = text_of(mark.reason)
         case Attributes():
@@ -101,6 +102,8 @@ def mark_of(message: pb.Mark) -> Mark:
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
     if message.HasField("exit"):
         return _exit(at, digest, message.exit, there, here)
+    if message.HasField("unread"):
+        return Unread(at, digest, _reason(message.unread.reason), clock=there, at=here)
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
@@ -114,8 +117,6 @@ def mark_of(message: pb.Mark) -> Mark:
             return Ended(at, digest, _text(message.ended.reason), clock=there, at=here)
         case "gap":
             return Gap(at, digest, _offset(message.gap.length), _text(message.gap.reason), clock=there, at=here)
-        case "unread":
-            return Unread(at, digest, _reason(message.unread.reason), clock=there, at=here)
         case "attributes":
             return Attributes(at, digest, _text(message.attributes.words), clock=there, at=here)
     raise Malformed("a mark has a kind that this version does not know")

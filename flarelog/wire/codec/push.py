@@ -136,6 +136,8 @@ def _request(message: pb.PushRequest) -> Request:
                     f"the producer speaks version {opened.version.major} of the protocol, this receiver"
                     f" version {MAJOR}; install matching versions of flarelog"
                 )
+            if opened.news_only:
+                raise Malformed("this version takes no news without a log")
             news = news_of(opened.news) if opened.HasField("news") else None
             stream = stream_of(opened.stream)
             started = Started(text_of(opened.boot_id)[:_BOOT_ID], opened.started_ns) if opened.boot_id else None
