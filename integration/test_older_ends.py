@@ -15,7 +15,7 @@ from zlib import crc32
 
 import pytest
 
-from integration.harness.places import SITE, Place, Receiver, append, noise
+from integration.harness.places import FLARELOG, RUN, SITE, Place, Receiver, append, noise, unprivileged
 
 PROJECT = Path(__file__).resolve().parent.parent
 BEFORE = "29c5fa6baf95226570df579fc32e929c0a254845"
@@ -63,6 +63,55 @@ def test_a_sidecar_of_today_sends_to_an_older_receiver(place: Place, older: tupl
     sidecar = place.sidecar(receiver, "--once")
     assert sidecar.ends(120) == 0, sidecar.talk()
     holds(receiver, written)
+
+
+def unreadable(place: Place) -> tuple[str, ...]:
+    """A log that the site cannot read, beside one that it can, and a command's beginning that makes root obey modes."""
+    append(place.root / "closed.log", b"closed\n")
+    (place.root / "closed.log").chmod(0)
+    append(place.root / "open.log", b"open\n")
+    return tuple(unprivileged(True))
+
+
+def test_an_older_sidecar_that_cannot_read_a_log_sends_the_others(place: Place, older: tuple[str, ...]) -> None:
+    plain, receiver = unreadable(place), place.serve()
+    assert place.sidecar(receiver, "--once", plain=(*plain, *older)).ends(60) == 1
+    assert [*receiver.streams()] == [f"{SITE}/open.log"]
+
+
+def test_the_news_of_an_older_sidecar_without_a_log_make_no_log(place: Place, older: tuple[str, ...]) -> None:
+    append(place.root / "a b.log", b"a name that an older version does not send\n")
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", plain=older).ends(60) == 1
+    assert place.call("streams", RUN, "--receiver", receiver.address).ends() == 3  # no such run
+
+
+def test_an_older_receiver_and_its_readers_take_the_mark_of_a_log_that_cannot_be_read(
+    place: Place, older: tuple[str, ...]
+) -> None:
+    plain, receiver = unreadable(place), place.serve(plain=older)
+    sidecar = place.sidecar(receiver, plain=(*plain, *FLARELOG))
+    receiver.gets(b"open\n", "open.log")
+    (place.root / "open.log").rename(place.root / "open.log.1")
+    (place.root / "open.log").touch(mode=0)
+    append(place.root / "open.log", b"more\n")
+    sidecar.says(f"{place.root / 'open.log'} cannot be read")
+    (place.root / "open.log").chmod(0o644)
+    receiver.gets(b"open\nmore\n", "open.log")
+    assert sidecar.stop(60) == 1, sidecar.talk()
+    assert (receiver.stored("closed.log"), receiver.stored("open.log")) == (b"", b"open\nmore\n")
+    receiver.stop()
+    (place.root / "closed.log").chmod(0o644)
+    assert place.sidecar(receiver.again(), "--once").ends(60) == 0
+    assert receiver.stored("closed.log") == b"closed\n"
+
+
+def test_an_older_reader_lists_a_log_that_cannot_be_read(place: Place, older: tuple[str, ...]) -> None:
+    plain, receiver = unreadable(place), place.serve()
+    assert place.sidecar(receiver, "--once", plain=(*plain, *FLARELOG)).ends(60) == 1
+    shown = place.call("streams", RUN, "--receiver", receiver.address, "--json", plain=older)
+    assert shown.ends() in (0, 6, 7), shown.talk()
+    assert [(one["log"], one["committed"]) for one in shown.records()] == [("closed.log", 0), ("open.log", 5)]
 
 
 @pytest.mark.soak
