@@ -88,7 +88,7 @@ class StreamId:
 
     @property
     def name(self) -> str:
-        """The same for people: without control characters. A directory has "/" at its end (see ``names.directory``)."""
+        """The same for people: without control characters. A directory has "/" at its end (see ``names.DIRECTORY``)."""
         name = legible(self.path)
         return name.removesuffix(".") if name.endswith("/.") else name
 

@@ -28,7 +28,7 @@ from flarelog.render.edges import is_packed, tears
 from flarelog.render.rows import WINDOW
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.text import legible, several
-from flarelog.values import changed, frozen
+from flarelog.values import frozen
 
 if TYPE_CHECKING:  # a view without times needs none
     from flarelog.lines.zones import Stamps
@@ -187,7 +187,6 @@ class Flow:
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
         self._losses = Losses()  # all of them, shown or not
-        self._unread = False  # the site cannot read the rest of the log
         self._last: Mark | None = None
         self._identities: set[str] = set()
         self._file = Generation(0, 0, stream.path, 0, "")  # the current one
@@ -241,7 +240,6 @@ class Flow:
     def know(self, info: StreamInfo) -> None:
         """Learn the stream's marks and times of arrival."""
         self.learn(0, info.marks)
-        self._unread = bool(info.unread_rest)
         if self.stamps is not None:
             self.stamps.came(info)
 
@@ -353,7 +351,7 @@ class Flow:
         for.
         """
         at = self.position if length is None else min(self.position, length)
-        found = changed(self._losses.with_receipt(sealed), unread=self._unread)
+        found = self._losses.with_receipt(sealed)
         how = found.sentence or "its receipt is complete"
         event: dict[str, object] = {"sealed": sealed, "incomplete": found.sentence or None}
         return self._note(f"ended at {several(at, 'byte')}, {how}", "ended", event, at)

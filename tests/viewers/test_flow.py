@@ -17,7 +17,7 @@ from flarelog.lines.line import Note
 from flarelog.lines.merge import StoredPlaces
 from flarelog.lines.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.lines.zones import Stamps
-from flarelog.model import Ended, Gap, Generation, Mark, StreamId, StreamInfo
+from flarelog.model import Ended, Gap, Generation, Mark, StreamId, StreamInfo, Unread
 from flarelog.render.container import Renderer
 from flarelog.viewers.flow import QUIET, Bytes, Flow, Item, View
 from tests.often import often
@@ -177,6 +177,8 @@ def test_the_end_says_whether_it_was_agreed_on() -> None:
     flow.feed(0, b"one\n", 0)
     assert texts(flow.end(True)) == ["── ended at 4 bytes, its receipt is complete ──"]
     assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, incomplete: it has no receipt")
+    flow.learn(0, [Unread(4, 0, "cannot be read: Permission denied")])
+    assert texts(flow.end(True)) == ["── ended at 4 bytes, incomplete: its site cannot read the rest of it ──"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ const earlier = (one) => (one.lasting === undefined ? one : { ...one, standing: 
 /** *text*, a line, without the date that it begins with. */
 const undated = (text) => text.replace(/^\d{4}-\d\d-\d\d[ T]/, "");
 const has = (rank) => rank !== null && rank !== undefined;
-const many = (site) => logsOf(site).reduce((sum, one) => sum + (one.count ?? 1), 0);
+const many = (site) => logsOf(site).length;
 
 export class RunPage extends HTMLElement {
   begin(run, site, hash) {
