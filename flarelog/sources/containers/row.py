@@ -313,7 +313,7 @@ class Row:
         self.tail.files = kept
         self.held[: last + 1] = unknown
         self._compare_held(latest, self.place(os.path.basename(last_path)))
-        self.tail.resume(info, rest)
+        self.tail.resume(info, rest, self.held)
 
     def _compare_held(self, latest: Key | None, place: Place | None) -> None:
         """Note which files may be missing between the held ones, and before them: *latest* is the receiver's latest

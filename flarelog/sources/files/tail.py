@@ -9,7 +9,7 @@ read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.lineage import birth_note, born_of, compare, order
 from flarelog.sources.files.part import ALONE
-from flarelog.sources.files.record import begins_as_stored, nul_runs, settled_on, shipped
+from flarelog.sources.files.record import Piece, begins_as_stored, nul_runs, settled_on, shipped
 from flarelog.sources.files.truncation import rewritten, unchanged
 from flarelog.values import changed, frozen
 
@@ -578,8 +578,8 @@ class Tail:
 
     # --- taking up where the receiver's record ends
 
-    def resume(self, info: StreamInfo, rest: Rest | None = None) -> None:
-        """Continue from the receiver's record, with the files that were found.
+    def resume(self, info: StreamInfo, rest: Rest | None = None, held: Collection[SourceFile] = ()) -> None:
+        """Continue from the receiver's record, with the files that were found; *held* are to be added later.
 
         A file with other bytes than the receiver holds of its identity counts as truncated. Bytes that the receiver
         held and has lost are read again; without their source they are a gap. So is the *rest* of the last generation,
@@ -641,6 +641,19 @@ class Tail:
             over = any(f":{process}:" in last.begin.notes for process in exits)
             reason = "rotated" if rest is not None else "removed" if over else "unseen"
             self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
+        if first and not self.unreadable and (files := [*self.files, *held]):
+            self._lose_unread(info, files, pieces)
+
+    def _lose_unread(self, info: StreamInfo, files: Iterable[SourceFile], pieces: Mapping[str, Piece]) -> None:
+        """Report the file that an earlier process could not read, unless one of *files* may be it: it was there then,
+        and the receiver does not have all of it.
+        """
+        last = next((mark for mark in reversed(info.marks) if isinstance(mark, Unread)), None)
+        if last is None or not (last.reason and last.clock):
+            return
+        there = (file for file in files if file.born is None or file.born < (last.clock + 1) * 1_000_000)
+        if all((piece := pieces.get(file.identity)) and piece.source_end >= file.length for file in there):
+            self.lose(0, f"{last.reason}, and it is gone")
 
     def stop(self, info: StreamInfo, why: SourceFailed) -> None:
         """Send nothing more until the next ``resume``: because of *why*, it is unknown where to go on after the

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from flarelog.exit_marks import Exit
@@ -63,11 +63,11 @@ class SpooledTail(Tail):
             self._pass_over(file, reached(self.marks, self.end), commands)
         Tail.insert(self, file)
 
-    def resume(self, info: StreamInfo, rest: Rest | None = None) -> None:
+    def resume(self, info: StreamInfo, rest: Rest | None = None, held: Collection[SourceFile] = ()) -> None:
         parts = [file for file in self.files if file.part is not ALONE]
         for file in parts:
             self._take(file)
-        Tail.resume(self, info, rest)
+        Tail.resume(self, info, rest, held)
         if parts:
             last = next((mark.identity for mark in reversed(info.marks) if isinstance(mark, Generation)), "")
             self._last = next((_part(file) for file in parts if file.begun and file.identity == last), self._last)

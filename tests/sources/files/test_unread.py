@@ -101,6 +101,25 @@ def test_what_is_removed_before_it_could_be_read_is_a_gap(
     assert not renamed or reasons(site, renamed) == [DENIED]
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_file_that_was_replaced_unread_while_no_sidecar_ran_is_a_gap(make_site: Sites, replaced: bool) -> None:
+    site = make_site()
+    site.clock = -1000 if replaced else 1000  # so that the mark is from before the new file, and after the old one
+    site.append("a.log", b"a\n")
+    (site.root / "a.log").chmod(0)
+    settle(site)
+    if replaced:
+        (site.root / "a.log").unlink()
+        site.append("a.log", b"b\n")
+    (site.root / "a.log").chmod(0o644)
+    restart(site)
+    restart(site)
+    assert [mark.reason for mark in site.stored["a.log"].marks if isinstance(mark, Gap)] == (
+        [f"{DENIED}, and it is gone"] * replaced
+    )
+    assert (site.content("a.log"), reasons(site, "a.log")) == (b"b\n" if replaced else b"a\n", [DENIED, ""])
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
