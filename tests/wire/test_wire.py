@@ -229,8 +229,9 @@ def test_unknown_fields_of_a_request_are_ignored(request_: Request) -> None:
     assert decode_request(UNKNOWN_FIELD + encode_request(request_)) == request_
 
 
-def test_an_older_version_takes_an_exit_for_a_mark_that_says_nothing() -> None:
-    message = pb.PushRequest.FromString(encode_request((3, MARKS[-1])))
+@pytest.mark.parametrize("mark", [MARKS[-1], Unread(5, 7, "cannot be read: Permission denied")])
+def test_an_older_version_takes_a_newer_mark_for_one_that_says_nothing(mark: Mark) -> None:
+    message = pb.PushRequest.FromString(encode_request((3, mark)))
     assert message.mark.mark.WhichOneof("kind") == "attributes"
     assert message.mark.mark.attributes.words == ""
 

@@ -199,9 +199,9 @@ class Containers:
     def look(self, now: float) -> set[str]:
         """Look at all directories and files; returns the logs that may have something new."""
         touched = set[str]()
-        if self._troubles:
-            self._troubles.forget_gone(self._wanted.root, None)
         present = set(self._find())
+        if self._troubles and not self._missing:
+            self._troubles.forget_gone(self._wanted.root, None)
         for directory in self._rows.keys() - present:
             touched |= self._vanish(self._rows[directory])
         for directory in sorted(present):
