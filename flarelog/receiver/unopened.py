@@ -1,4 +1,4 @@
-"""The logs that were not opened, because the receiver had no room for them or refused their names, and why.
+"""The logs that were not opened, because the receiver had no room for them, and why.
 
 Laws that hold here: each site has a share of the memory. Of a run or a site that has no room at this receiver nothing
 is written; once it has, the store keeps a note for later receivers and readers.

@@ -28,6 +28,7 @@ from flarelog.sources.files.watch import Change, What
 from flarelog.values import changed as changed_info
 from tests.contracts.finder import CONTRACT, World
 from tests.sources.containers.node import UID, DockerContainer, Pod, Receiver, finding
+from tests.sources.files.tailing import Stored
 from tests.unprivileged import unprivileged
 
 
@@ -655,6 +656,21 @@ def test_a_file_that_can_be_read_later_is_sent_also_by_a_later_agent(tmp_path: P
         receiver.take(finder, 200.0)
     assert [receiver.data(pod) for pod in (*pods, closed)] == [b"one\n", b"one\n", b"two\n"]
     assert not any(unread_at_end(info.marks) or info.gaps for info in receiver.record())
+
+
+@pytest.mark.parametrize(("since", "gaps"), [(1, 1), (1 << 50, 0)], ids=["older", "newer"])
+def test_a_file_that_is_older_than_all_that_are_there_and_was_not_read_is_a_gap(
+    tmp_path: Path, since: int, gaps: int
+) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(b"one\n")
+    unread = Unread(0, EMPTY_DIGEST, "cannot be read: Permission denied", clock=since)
+    receiver.logs[pod.log] = Stored(marks=[unread])
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == b"one\n"
+    assert len(receiver.record()[0].gaps) == gaps
+    assert receiver.record()[0].unread_rest == ""
 
 
 def test_a_log_whose_rest_cannot_be_compared_stands_still_until_it_can(
