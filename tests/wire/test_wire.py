@@ -236,6 +236,19 @@ def test_an_older_version_takes_a_newer_mark_for_one_that_says_nothing(mark: Mar
     assert message.mark.mark.attributes.words == ""
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("cannot be read: \x1b[2J", "cannot be read: \\x1b[2J"),
+        ("cannot be read in the store: x", "cannot be read: cannot be read in the store: x"),
+        (f"cannot be listed: {'x' * 400}", f"cannot be listed: {'x' * 279}..."),
+    ],
+    ids=["hostile", "as-the-receiver's-own", "long"],
+)
+def test_the_reason_why_a_log_cannot_be_read_is_fit_to_be_shown(said: str, kept: str) -> None:
+    assert decode_request(encode_request((3, Unread(5, 7, said)))) == (3, Unread(5, 7, kept))
+
+
 def test_what_a_later_version_may_say_of_memory_is_not_taken_over() -> None:
     message = pb.PushRequest.FromString(encode_request((3, MARKS[-1])))
     message.mark.mark.exit.oom = "perhaps"

@@ -20,6 +20,7 @@ from flarelog.extents import extents
 from flarelog.lines.zones import told
 from flarelog.model import (
     CANNOT_BE_READ,
+    LONGEST_REASON,
     Activity,
     Attributes,
     Ended,
@@ -37,6 +38,7 @@ from flarelog.sources.files.lineage import birth_note, born_of, compare, order
 from flarelog.sources.files.part import ALONE
 from flarelog.sources.files.record import Piece, begins_as_stored, nul_runs, settled_on, shipped
 from flarelog.sources.files.truncation import rewritten, unchanged
+from flarelog.text import legible
 from flarelog.values import changed, frozen
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file, not seen closed, may hold up its successor
@@ -662,7 +664,7 @@ class Tail:
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
         self._spans.clear()
         self.current, self._told_unreadable = None, None
-        self.stopped = f"{CANNOT_BE_READ.lstrip()}{why}"
+        self.stopped = legible(f"{CANNOT_BE_READ.lstrip()}{why}", LONGEST_REASON)
 
     def lacks(self, info: StreamInfo) -> list[str]:
         """The identities of the generations of which the receiver lost bytes, and whose files are not open."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from flarelog.errors import InvalidName
-from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, StreamInfo, unread_at_end
+from flarelog.model import CANNOT_BE_LISTED, CANNOT_BE_READ, LONGEST_REASON, StreamInfo, unread_at_end
 from flarelog.names import DIRECTORY, log_of
 from flarelog.sources.files.identity import Sight
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Troubles
+from flarelog.text import legible
 
 
 def reason_of(sentence: str) -> str:
@@ -24,7 +25,7 @@ def reason_of(sentence: str) -> str:
     for kind in (CANNOT_BE_READ, CANNOT_BE_LISTED):
         _, found, why = sentence.partition(kind)
         if found:
-            return f"{kind.lstrip()}{why}"
+            return legible(f"{kind.lstrip()}{why}", LONGEST_REASON)  # as the receiver keeps it
     return ""
 
 

@@ -21,6 +21,7 @@ from flarelog.model import (
     Unread,
     is_unread,
 )
+from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.base import MAX_TEXT, Malformed, text_of
 
@@ -125,7 +126,8 @@ def mark_of(message: pb.Mark) -> Mark:
 def _reason(text: str) -> str:
     """The reason why a site cannot read a log, which must not read as one of the receiver's own."""
     reason = _text(text)
-    return (reason if not reason or is_unread(reason) else f"{CANNOT_BE_READ.lstrip()}{reason}")[:LONGEST_REASON]
+    said = reason if not reason or is_unread(reason) else f"{CANNOT_BE_READ.lstrip()}{reason}"
+    return legible(said, LONGEST_REASON)  # readers show it as the state of the log
 
 
 def _text(text: str) -> str:
