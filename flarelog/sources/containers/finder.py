@@ -69,7 +69,7 @@ class Containers:
         self._since = since or time.time_ns()
         self._told = 0  # the version of the facts that are passed on
         self._troubles = Troubles()
-        self._unreadable = Unreadable(self._troubles, self._unread_place, self._tail, self._reads)
+        self._unreadable = Unreadable(self._troubles, self._seen, self._log_of_unread, self._tail, self._reads)
 
     # --- the contract
 
@@ -587,18 +587,20 @@ class Containers:
 
     # --- what cannot be read
 
-    def _unread_place(self, path: str) -> tuple[str, Sight | None]:
-        """The log of the unreadable file at *path*, and that file if its bytes would be the log's. The path of a
-        container whose log has no name is absolute.
-        """
-        found, full = None, os.path.join(self._wanted.root, path)
-        if not os.path.islink(full):
-            with contextlib.suppress(OSError):
-                found = sight(full)
-                packed = (place := self._wanted.names.place(os.path.basename(path))) is not None and place.packed
-                found = found._replace(regular=found.regular and not packed)
+    def _seen(self, path: str) -> Sight | None:
+        """The file at *path*, which counts as regular if its bytes are the log's."""
+        full = os.path.join(self._wanted.root, path)
+        with contextlib.suppress(OSError):
+            if not os.path.islink(full):
+                found, place = sight(full), self._wanted.names.place(os.path.basename(path))
+                return found._replace(regular=found.regular and not (place is not None and place.packed))
+        return None
+
+    def _log_of_unread(self, path: str, found: Sight | None) -> str:
+        """The name of the log of the file at *path*; of a container whose log has no name the path is absolute."""
         row = self._rows.get(os.path.dirname(path))
-        return row.tail.log if row is not None else f"{os.path.relpath(full, self._wanted.root)}/{DIRECTORY}", found
+        whole = os.path.relpath(os.path.join(self._wanted.root, path), self._wanted.root)
+        return row.tail.log if row is not None else f"{whole}/{DIRECTORY}"
 
     def _tail(self, name: str) -> Tail:
         if name not in self._tails:
@@ -606,8 +608,8 @@ class Containers:
             self._tails[name] = Tail(name, draining=self._draining) if row is None else row.tail
         return self._tails[name]
 
-    def _reads(self, inode: tuple[int, int]) -> bool:
-        return any(file.is_of == inode for row in self._rows.values() for file in row.files.values())
+    def _reads(self, found: Sight) -> bool:
+        return any((*found.is_of, found.born) in row.files for row in self._rows.values())
 
     def _was_unread(self, path: str) -> bool:
         """Whether the container, or the directory, of the log *path* is there."""

@@ -86,9 +86,7 @@ class Discovery:
         self.strangers = Strangers(
             self.options, self.ledger, self._owner, self._copies, self.descriptors, self.troubles, self._unread
         )
-        self._unreadable = Unreadable(
-            self.troubles, self._unread_place, self.ledger.tail, lambda inode: inode in self.ledger.inodes
-        )
+        self._unreadable = Unreadable(self.troubles, self._seen, self._log_of_unread, self.ledger.tail, self._reads)
         self._adoption = Adoption(self.walk, self.ledger, self._owner, self._copies, self.stored, self.descriptors)
 
     @property
@@ -421,12 +419,17 @@ class Discovery:
             self._adoption.reunite()
             self._look_everywhere(now)
 
-    def _unread_place(self, path: str) -> tuple[str, Sight | None]:
-        """The log of the unreadable file at *path*, and that file, if it is there."""
-        found = None
+    def _seen(self, path: str) -> Sight | None:
         with contextlib.suppress(OSError):
-            found = sight(os.path.join(self.options.root, path))
-        return (found and self._owner.by_name(path, found, Look())) or self.ledger.links.name(path), found
+            return sight(os.path.join(self.options.root, path))
+        return None
+
+    def _log_of_unread(self, path: str, found: Sight | None) -> str:
+        return (found and self._owner.by_name(path, found, Look())) or self.ledger.links.name(path)
+
+    def _reads(self, found: Sight) -> bool:
+        known = self.ledger.inodes.get(found.is_of)
+        return known is not None and known[1].born == found.born
 
     def _was_unread(self, path: str) -> bool:
         """Whether the file or the directory of the log *path* is there, and can be read, or is not wanted any more."""

@@ -19,6 +19,13 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Troubles
 from flarelog.text import legible
 
+_File = tuple[tuple[int, int], int | None]
+
+
+def _file_of(found: Sight) -> _File:
+    """What tells a file from others: an inode number may be another file's later."""
+    return found.is_of, found.born
+
 
 def reason_of(sentence: str) -> str:
     """Why the file or the directory in *sentence* cannot be read, as it reads after its name; empty: it can."""
@@ -33,18 +40,19 @@ def reason_of(sentence: str) -> str:
 class Unreadable:
     """Tells logs what *troubles* says of their files.
 
-    *place*: the log of the file at a path, and the file, if its bytes are lost once it is gone; it counts as regular if
-    it has as many bytes as are lost then. *tail*: the log of a name, a new one if there is none; *reads*: whether the
-    file with a (device, inode) is read.
+    *seen*: the file at a path, if its bytes are lost once it is gone; it counts as regular if it has as many bytes as
+    are lost then. *log*: the name of the log of such a file; *tail*: the log of a name, a new one if there is none;
+    *reads*: whether a file is read.
     """
 
     troubles: Troubles
-    place: Callable[[str], tuple[str, Sight | None]]
+    seen: Callable[[str], Sight | None]
+    log: Callable[[str, Sight | None], str]
     tail: Callable[[str], Tail]
-    reads: Callable[[tuple[int, int]], bool]
+    reads: Callable[[Sight], bool]
     _closed: dict[str, tuple[str, Sight | None]] = field(default_factory=dict)  # by path: the log, and the file
     _whys: dict[str, dict[str, str]] = field(default_factory=dict)  # by log and path
-    _inodes: Counter[tuple[int, int]] = field(default_factory=Counter)  # of the files
+    _files: Counter[_File] = field(default_factory=Counter)  # those of the paths
 
     def tell(self) -> set[str]:
         """Pass on what has changed; returns the logs with something new."""
@@ -52,15 +60,31 @@ class Unreadable:
         self.troubles.changes.clear()
         for path in sorted(changes, key=changes.__getitem__):  # a file that is gone may be back under another name
             why = reason_of(self.troubles.get(path, ""))
+            if path in self._closed:
+                gone = changes[path] or not self._is_same(path)
+                if gone or not why:
+                    touched.add(self._open(path, gone=gone))
             if why and path not in self._closed:
                 touched |= self._close(path, why)
-            elif not why and path in self._closed:
-                touched.add(self._open(path, gone=changes[path]))
         return touched
 
+    def _is_same(self, path: str) -> bool:
+        """Whether the file at *path* is still the one that could not be read, as far as can be told; its present size
+        is noted.
+        """
+        name, found = self._closed[path]
+        now = self.seen(path) if found is not None else None
+        if found is not None and now is not None:
+            if _file_of(now) != _file_of(found):
+                return False
+            self._closed[path] = name, now
+        return True
+
     def _close(self, path: str, why: str) -> set[str]:
-        listed = not why.startswith(CANNOT_BE_LISTED.lstrip())
-        name, found = self.place(path) if listed else (f"{path}/{DIRECTORY}", None)
+        found, name = None, f"{path}/{DIRECTORY}"
+        if not why.startswith(CANNOT_BE_LISTED.lstrip()):
+            found = self.seen(path)
+            name = self.log(path, found)
         try:
             log_of(name)
         except InvalidName:
@@ -68,7 +92,7 @@ class Unreadable:
         self._closed[path] = name, found
         self._whys.setdefault(name, {})[path] = why
         if found is not None:
-            self._inodes[found.is_of] += 1
+            self._files[_file_of(found)] += 1
         self._pass_on(name)
         return {name}
 
@@ -77,12 +101,12 @@ class Unreadable:
         why = self._whys[name].pop(path)
         self._pass_on(name)
         if found is not None:
-            self._inodes[found.is_of] -= 1
-            elsewhere = self._inodes[found.is_of] > 0 or self.reads(found.is_of)
-            if not self._inodes[found.is_of]:
-                del self._inodes[found.is_of]
-            if gone and found.size and not elsewhere:
+            file = _file_of(found)
+            self._files[file] -= 1
+            if gone and found.size and not (self._files[file] or self.reads(found)):
                 self.tail(name).lose(found.size if found.regular else 0, f"{why}, and it is gone")
+            if not self._files[file]:
+                del self._files[file]
         return name
 
     def _pass_on(self, name: str) -> None:

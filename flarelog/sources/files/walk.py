@@ -54,13 +54,13 @@ class Troubles(dict[str, str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.changes: dict[str, bool] = {}  # paths whose trouble began or ended, and whether they are gone
+        self.changes: dict[str, bool] = {}  # paths whose trouble was told or ended, and whether they are gone
 
     def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
         """Log the trouble once."""
+        self.changes[path] = False  # also if it is known: another file may have the name
         if path not in self:
             self[path] = sentence
-            self.changes[path] = False
             if bug is None:
                 log.warning("%s; the other files continue", sentence, extra=each("cannot be sent", path))
             else:

@@ -101,6 +101,24 @@ def test_what_is_removed_before_it_could_be_read_is_a_gap(
     assert not renamed or reasons(site, renamed) == [DENIED]
 
 
+@pytest.mark.parametrize("mode", [0, 0o644])
+def test_a_file_that_is_replaced_before_it_could_be_read_is_a_gap(make_site: Sites, mode: int) -> None:
+    site = make_site()
+    site.append("a.log", b"a\n")
+    (site.root / "a.log").chmod(0)
+    settle(site)
+    site.append("a.log", b"a\n")
+    settle(site)
+    (site.root / "a.log").unlink()
+    site.append("a.log", b"b\n")
+    (site.root / "a.log").chmod(mode)
+    settle(site)
+    (site.root / "a.log").chmod(0o644)
+    settle(site)
+    assert [mark.length for mark in site.stored["a.log"].marks if isinstance(mark, Gap)] == [4]
+    assert (site.content("a.log"), reasons(site, "a.log")[-1]) == (b"b\n", "")
+
+
 @pytest.mark.parametrize("replaced", [True, False])
 def test_a_file_that_was_replaced_unread_while_no_sidecar_ran_is_a_gap(make_site: Sites, replaced: bool) -> None:
     site = make_site()
