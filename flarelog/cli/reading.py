@@ -292,10 +292,10 @@ def _raw(found: Origin, chosen: Selection, asked: Asked) -> int:
 
 def _say_missing(reading: Reading, asked: Asked) -> None:
     """Say what is not stored, and with ``--exit-status`` which logs have not ended: nothing else explains that code."""
-    from flarelog.viewers.health import unread  # imported after the last line
+    from flarelog.viewers.health import few_unread  # imported after the last line
 
     if asked.shown.exit_status and not asked.follow and (line := open_line(reading.selected)):
         talk(line)
     unstored = [*reading.unstored, *(info for info in reading.infos if info.unread_rest)]
-    for missing in (*unstored_sentences(unstored), *unread(unstored), *reading.unmatched):
+    for missing in (*unstored_sentences(unstored), *few_unread(unstored), *reading.unmatched):
         talk(missing)

@@ -107,9 +107,14 @@ def few_missing(infos: Collection[StreamInfo]) -> list[str]:
     return [
         *few_incomplete(infos),
         *_few(unstored_sentences(infos), lambda _: "nothing is stored of more logs: flarelog status names them"),
-        *_few(unread(infos), _more_unread),
+        *few_unread(infos),
         *_few(unknown_ends(infos), _more_ends),
     ]
+
+
+def few_unread(infos: Collection[StreamInfo]) -> list[str]:
+    """The first of ``unread``, and how many more there are."""
+    return _few(unread(infos), _more_unread)
 
 
 def few_incomplete(infos: Iterable[StreamInfo]) -> list[str]:

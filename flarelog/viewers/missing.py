@@ -16,7 +16,7 @@ from flarelog.records import unstored_sentences
 from flarelog.text import legible, some
 from flarelog.viewers.attributes import LABEL, Wanted, have, held
 from flarelog.viewers.every_run import EveryRun
-from flarelog.viewers.health import unread
+from flarelog.viewers.health import few_unread
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.selection import Selection
 
@@ -161,7 +161,7 @@ def is_short_for(text: str, name: str) -> bool:
 
 def never_stored(infos: Collection[StreamInfo]) -> str:
     """Why nothing is stored of *infos*, the wanted logs; empty where there is no reason."""
-    return "; ".join((*unstored_sentences(infos), *unread(infos)))
+    return "; ".join((*unstored_sentences(infos), *few_unread(infos)))
 
 
 async def absent(origin: Origin, wanted: Selection) -> NotFound:

@@ -33,7 +33,7 @@ from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.first_error import LineSearch, first_error
 from flarelog.viewers.flow import View
-from flarelog.viewers.health import few_incomplete, unread
+from flarelog.viewers.health import few_incomplete, few_unread, unread
 from flarelog.viewers.lanes import Lanes, lanes_of
 from flarelog.viewers.last import NOTHING, SHOWN, Last, last_of
 from flarelog.viewers.late import late_lines
@@ -79,7 +79,7 @@ async def gather(
     infos = [info for info in every if not info.unstored]
     if not infos:
         if any(info.is_unreadable for info in every):
-            raise Unreadable("; ".join(unread(every)))
+            raise Unreadable("; ".join(few_unread(every)))
         raise NotFound(never_stored(every)) if every else await absent(origin, Selection(run))
     notes: list[str] = []
     moments = await origin.timeline(run, points=points_for(len(infos)))
