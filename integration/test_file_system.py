@@ -174,6 +174,21 @@ def test_no_log_is_complete_while_its_site_has_files_that_it_cannot_read_and_how
     assert not re.search(r"more logs? (can|is|are) not|more logs? cannot be sent$", sidecar.said, re.MULTILINE)
 
 
+def test_logs_that_cannot_be_read_leave_room_for_those_that_can(place: Place, nobody: tuple[str, ...]) -> None:
+    for n in range(30):
+        append(place.root / f"{n}.log", lines(1))
+        (place.root / f"{n}.log").chmod(0)
+    wanted = {f"{SITE}/ok{n}.log" for n in range(4)}
+    for name in wanted:
+        append(place.root / Path(name).name, lines(2))
+    receiver = place.serve("--max-streams", "10")
+    sidecar = place.sidecar(receiver, plain=nobody)
+    until(lambda: sidecar.said.count("sending from") >= 9, sidecar.talk)
+    sent = {name for name, one in receiver.streams().items() if one["committed"]}
+    assert len(wanted - sent) <= 1, "the first log of a run may find its room taken"
+    assert sidecar.stop() == 1
+
+
 def test_a_directory_that_cannot_be_listed_is_known_to_all_readers(place: Place, nobody: tuple[str, ...]) -> None:
     data = append(place.log, lines(100))
     closed = place.root / "closed"

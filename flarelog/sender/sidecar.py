@@ -261,8 +261,10 @@ class Sidecar:
         may be gathered.
         """
         group = group or self._group
-        for name in sorted(logs):
-            known, source = self._logs.get(name), self.finder.logs.get(name)
+        sources = self.finder.logs
+        # Those that cannot be read come last: the receiver may not have room for all.
+        for name in sorted(logs, key=lambda name: (name in sources and bool(sources[name].unreadable), name)):
+            known, source = self._logs.get(name), sources.get(name)
             if known is None or known.untouched:  # a sealed log may have grown
                 if group is None or source is None:
                     continue

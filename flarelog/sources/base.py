@@ -9,8 +9,9 @@ line only where masking needs it. The same offset gives the same bytes until the
 copy, it reads them again.
 
 **Marks in their places.** A Generation stands where a generation begins, with its identity; an Ended where one ends,
-with the reason; a Gap where bytes are known to be lost; Attributes where something is known of the writer. A source
-never takes back a mark that it gave, unless the receiver turns out not to have it.
+with the reason; a Gap where bytes are known to be lost; an Unread from where on the log cannot be read, or can be read
+again; Attributes where something is known of the writer. A source never takes back a mark that it gave, unless the
+receiver turns out not to have it.
 
 **The receiver's record is the authority.** It may hold less than the source gave, or more, if another process gave it.
 The source continues from there. An identity in the record is the same file, process or container, or it has ended; a
@@ -43,6 +44,7 @@ class Source(Delivered, Protocol):
     """One log."""
 
     log: str  # the path of its file, or another name: any characters (see ``StreamId.path``)
+    unreadable: str  # why it, or a part of it, cannot be read, as in an Unread mark; empty: it can
 
     def resume(self, info: StreamInfo) -> None:
         """Resume from the receiver's record. Raises OSError when the record cannot be compared with the log."""

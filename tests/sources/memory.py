@@ -50,7 +50,7 @@ class MemorySource:
     urgent, at_rest, activity = False, True, None
 
     def __init__(self, origin: Origin) -> None:
-        self.log = origin.log
+        self.log, self.unreadable = origin.log, ""
         self.marks: list[Mark] = []
         self.end = 0
         self.draining = False
