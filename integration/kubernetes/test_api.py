@@ -123,9 +123,9 @@ def test_a_crash_loop_is_one_log_with_the_end_of_each_attempt(cluster: Cluster, 
     settles(receiver, made)
     assert program.stop() in (0, 6), program.talk()
     found, record = content(receiver, made), record_of(receiver, made)
-    whole = [at for at in range(0, len(found), 100) if found[at : at + 100] == expected(100)]
-    assert len(whole) >= 4, record
-    assert found[:400] == expected(100) * 4
+    attempts = max(4, len(found) // 100)  # the last one may be removed while it writes
+    assert found[: attempts * 100] == expected(100) * attempts, record
+    assert record["gaps"] == [], record
     assert {end["code"] for end in record["exits"]} <= {3}
     assert [one["ended"] for one in record["generations"]][:3] == ["rotated"] * 3, record["generations"]
 

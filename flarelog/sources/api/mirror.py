@@ -55,6 +55,8 @@ class Mirror(Copying):
     *receivers* receivers. *state*: the directory in which the files outlive the agent. Raises InvalidOption.
     """
 
+    tells_losses = True  # a file has the name of a rotated one once its attempt has ended: nothing was rotated
+
     def __init__(
         self, server: Server, pods: Pods, wanted: Callable[[str], bool], state: str | None, receivers: int
     ) -> None:

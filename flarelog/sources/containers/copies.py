@@ -19,6 +19,8 @@ REPEAT = 300.0  # seconds between two warnings of one trouble
 class Copies:
     """Paths are relative to the root, and those of a moment: an answer is ready before a file gets its name."""
 
+    tells_losses = False  # whether ``gap`` tells of each loss between files, so that their names need not
+
     def gap(self, path: str) -> str:
         """Why bytes before those of the file are missing; empty: none are."""
         return ""

@@ -249,7 +249,8 @@ class Containers:
                 self._troubles.over(full)
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
-                self._rows[directory] = Row(container, tail, self._wanted.names.place, self._came(container))
+                told = self._wanted.copies is not None and self._wanted.copies.tells_losses
+                self._rows[directory] = Row(container, tail, self._wanted.names.place, self._came(container), told)
                 # A drain begins no file that it did not find at its beginning.
                 self._rows[directory].settled = before is not None or self._draining
             if directory in self._rows:

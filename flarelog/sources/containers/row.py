@@ -11,7 +11,7 @@ from flarelog.exit_marks import Exit
 from flarelog.kubernetes.pods import Ended, Pod
 from flarelog.model import ATTEMPT, Gap, Generation, StreamInfo
 from flarelog.model import Ended as EndMark
-from flarelog.sources.containers.layouts import Container, Place, Turn
+from flarelog.sources.containers.layouts import NEWEST, Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
 from flarelog.sources.containers.place import Copy, Entry, Key, end_of, may_lack, wholly
 from flarelog.sources.files.copies import Rest
@@ -41,6 +41,7 @@ class Row:
     tail: Tail
     place: Callable[[str], Place | None]  # reads the names of files
     came: bool = False  # its directory was made while the finder ran: no attempt ended before that
+    told: bool = False  # whoever copies its files tells what is missing between them: their names do not
     files: dict[Key, SourceFile] = field(default_factory=dict)
     turns: dict[Key, Turn] = field(default_factory=dict)  # of all files in the latest listing, sent or not
     taken: set[Turn] = field(default_factory=set)  # the turns of rotated files: later files of these turns are copies
@@ -83,7 +84,11 @@ class Row:
         self.held.append(file)
 
     def _before(self) -> Turn | None:
-        """The turn of the file taken last, in the latest listing or when it was removed; None if that is not known."""
+        """The turn of the file taken last, in the latest listing or when it was removed; None if that is not known. An
+        attempt whose end is reported was read whole, whatever became of its files.
+        """
+        if self.latest is not None and self.latest[1] <= self.whole:
+            return self.latest[1], NEWEST
         key = self.latest[0] if self.latest is not None else None
         file = self.files.get(key) if key is not None else None
         if key is None or file is None:
@@ -97,6 +102,8 @@ class Row:
         """Note which files may be missing before *file*. The known one before it is of *attempt*, and has the turn
         *before* if it is there.
         """
+        if self.told:
+            return
         key = key_of(file)
         first, last = attempt + 1, self.turns[key][0] - 1
         if first <= last:

@@ -195,6 +195,10 @@ class Copy:
                     return False
             self._rename(current, plain)
             return True
+        if current not in found and any(place.turn[0] > attempt for place in found.values()):
+            self._lost(str(self._target / current))  # the node removed it: nothing else has its name
+            self._end(current)
+            return True
         # Its own name is another file's by now, and its stamp is not known.
         name = f"{attempt}.log.00000000-{len(self._done) % 1_000_000:06d}"
         self._lost(str(self._target / name))

@@ -10,11 +10,16 @@ import pytest
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.kubernetes.attempts import Attempt
 from flarelog.kubernetes.pods import Pod
+from flarelog.model import Gap
 from flarelog.sources.api import kept as keeping
 from flarelog.sources.api.kept import Kept
 from flarelog.sources.api.mirror import Mirror
 from flarelog.sources.api.reader import Pace
+from flarelog.sources.containers.finder import Containers
+from flarelog.sources.containers.options import ContainerOptions
 from tests.sources.api.kubelet import Kubelet
+from tests.sources.containers.node import Receiver
+from tests.sources.files.tailing import NoWatch
 
 HERE, THERE = "receiver-1", "receiver-2"
 DIRECTORY = "default_pod_uid/main"
@@ -134,6 +139,39 @@ def test_a_process_that_is_killed_between_two_names_leaves_no_doubt(tmp_path: Pa
         (tmp_path / "main" / "0.log").unlink()
         again = Kept(tmp_path / "main", tmp_path)
         assert (again.attempt, again.gap("0.log"), again.tail()) == (0, "lost", b"line\n")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_attempt_that_was_read_whole_leaves_no_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    monkeypatch.setattr(keeping, "SEGMENT", 200)
+    site, receiver = Site(tmp_path), Receiver()
+
+    def found() -> Containers:
+        wanted = ContainerOptions(site.mirror.root, "cri", copies=site.mirror)
+        finder = Containers(wanted, watch=NoWatch())
+        finder.learn(receiver.record(), 0.0)
+        return finder
+
+    finder = found()
+    for number in range(4):
+        for _ in range(10):
+            site.kubelet.write()
+            site.step()
+        site.kubelet.restart()
+        while site.mirror._readers[DIRECTORY].kept.ended < number:
+            site.step()
+        if number == 2:
+            continue  # two attempts appear at once
+        if restarted:
+            finder.close()
+            finder = found()
+        receiver.take(finder, 100.0 * number)
+    finder.close()
+    (stored,) = receiver.logs.values()
+    assert bytes(stored.data) == b"".join(b"".join(one.written) for one in site.kubelet.attempts)
+    assert [mark for mark in stored.marks if isinstance(mark, Gap)] == []
 
 
 class Sent:

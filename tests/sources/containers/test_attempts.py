@@ -206,6 +206,25 @@ def test_attempts_whose_files_were_gone_before_they_were_seen_are_a_gap(
     assert gaps(receiver, pod) == [(10, 0, "the logs of attempts 5 to 6 were gone before they could be read")]
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_an_attempt_whose_end_is_reported_lacks_no_rotated_file_though_its_copy_has_such_a_name(
+    tmp_path: Path, known: bool
+) -> None:
+    pod, receiver, api, copied = Pod(tmp_path), Receiver(), Api(), Copied([0.0])
+    pod.write(b"zero\n")
+    with finding(tmp_path, pods=api, copies=copied) as finder:
+        api.says(*[0] * known)
+        copied.at.append(200.0)
+        receiver.take(finder, 100.0)
+        copied.lost.add("0.log.00000000-000000")
+        pod.current.rename(f"{pod.current}.00000000-000000")
+        pod.restart()
+        pod.write(b"one\n")
+        receiver.take(finder, 300.0)
+    assert receiver.data(pod) == pod.written
+    assert len(gaps(receiver, pod)) == (not known)
+
+
 def test_what_the_api_forgets_changes_nothing(tmp_path: Path) -> None:
     pod, receiver, api = Pod(tmp_path), Receiver(), Api()
     pod.write(b"zero\n")

@@ -121,6 +121,19 @@ def test_a_file_that_was_removed_with_unread_bytes_is_lost_and_said(tmp_path: Pa
     assert Path(lost).read_bytes() == line(0)
 
 
+def test_the_copy_of_an_attempt_whose_files_went_before_the_next_one_was_seen_keeps_its_name(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pod.write(line(0))
+    site.look(2)
+    site.pod.current.unlink()
+    site.pod.restart()
+    site.pod.write(line(1))
+    site.settle()
+    assert {path.name for path in site.target.iterdir()} == {"0.log", "1.log"}
+    assert site.lost == [str(site.target / "0.log")]
+    assert copied(site.target) == line(0) + line(1)
+
+
 def test_a_full_disk_costs_no_byte(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.pod.write(line(0) * 20)
