@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flarelog.exit_marks import Exit
-from flarelog.model import ATTEMPT, Ended, Gap, Generation, Mark
+from flarelog.model import API, ATTEMPT, Ended, Gap, Generation, Mark
 
 GZIP = b"\x1f\x8b\x08"  # the magic number of a gzip file
 
@@ -17,6 +19,14 @@ def tears(mark: Mark) -> bool:
             return mark.reason != "rotated"
         case _:
             return isinstance(mark, Gap | Exit)
+
+
+def is_rotated(of: Generation, then: Iterable[Mark]) -> bool:
+    """Whether the file *of*, whose end is marked as that of a rotated one, was rotated, and not the last one of a
+    container's attempt. *then*: the marks after that, as far as they are known.
+    """
+    following = next((mark for mark in then if isinstance(mark, Generation)), None)
+    return API not in of.notes.split(",") and not (following is not None and tears(following))
 
 
 def is_packed(log: str, offset: int, data: bytes) -> bool:

@@ -24,7 +24,7 @@ from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, Str
 from flarelog.placeholders import look_at
 from flarelog.records import exit_record
 from flarelog.render.container import Renderer
-from flarelog.render.edges import is_packed, tears
+from flarelog.render.edges import is_packed, is_rotated, tears
 from flarelog.render.rows import WINDOW
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.text import legible, several
@@ -433,9 +433,10 @@ class Flow:
                 text, name = f"the command{which} ended: {legible(mark.sentence)}", "exit"
                 event = exit_record(mark)
             case Ended():
-                name, event = "file-ended", {"reason": legible(mark.reason)}
+                over = mark.reason == "rotated" and not is_rotated(self._file, self._pending)
+                name, event = "file-ended", {"reason": "ended" if over else legible(mark.reason)}
                 anew = "; it was written anew, and its times may go back" if mark.reason == "truncated" else ""
-                text = f"the file ended here: {legible(mark.reason)}{anew}"
+                text = "the file ended here" if over else f"the file ended here: {legible(mark.reason)}{anew}"
                 if self._losses.is_unseen(self._file.identity):
                     text = f"{INCOMPLETE}: {unseen_at(self._file.path, mark.offset)}"
                 elif self._losses.is_unverified(self._file.identity):

@@ -22,6 +22,7 @@ from flarelog.exit_marks import RESTARTED, Exit
 from flarelog.model import RESTARTS, Attributes, Ended, Gap, Generation, Health, Mark, Unread, failing
 from flarelog.names import natural
 from flarelog.receiver.phases import QUIET_AFTER
+from flarelog.render.edges import is_rotated
 from flarelog.stores import fares
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment
@@ -146,7 +147,7 @@ class _Site:
         self._signs: list[Sign] = []
         self._exits: dict[str, int] = {}  # by process: the index of the sign of its end
         self._attempts: dict[str, list[Mark]] = {}  # of each log, the marks that tell which end is the last one
-        self._paths: dict[str, str] = {}  # of each log's latest generation
+        self._files: dict[str, Generation] = {}  # each log's latest
         self._fared: list[Point] = []
 
     @property
@@ -185,7 +186,7 @@ class _Site:
             kind, what = ("gap", mark.reason) if mark.reason else ("rotation", "it is no longer unreadable")
             self._signs.append(Sign(one.at, kind, what, one.log, mark.offset))
         elif isinstance(mark, Generation):
-            self._paths[one.log] = mark.path
+            self._files[one.log] = mark
         elif isinstance(mark, Ended):
             self._signs.append(self._ended(mark, one))
         elif isinstance(mark, Attributes) and RESTARTS in mark.values:
@@ -198,9 +199,12 @@ class _Site:
             )
 
     def _ended(self, mark: Ended, one: Moment) -> Sign:
+        file = self._files.get(one.log)
         if mark.reason in SEEN:
-            return Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset)
-        path = self._paths.get(one.log, one.log)
+            over = mark.reason == "rotated" and file is not None and not is_rotated(file, ())
+            text = "its file ended" if over else f"its file was {mark.reason}"
+            return Sign(one.at, "rotation", text, one.log, mark.offset)
+        path = file.path if file is not None else one.log
         if mark.reason == UNVERIFIED:
             return Sign(one.at, "gap", f"{UNVERIFIED}: {unverified_text([path])}", one.log, mark.offset)
         return Sign(one.at, "gap", f"{INCOMPLETE}: {unseen_at(path, mark.offset)}", one.log, mark.offset)

@@ -117,8 +117,13 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
         ),
         pytest.param(
             [begins(0, "a"), Ended(6, 0, "rotated"), begins(6, "b", "born:1,attempt:1")],
-            ["one", "── the file ended here: rotated ──", "tw", "o", "three"],
+            ["one", "── the file ended here ──", "tw", "o", "three"],
             id="the-next-attempt-continues-no-line",
+        ),
+        pytest.param(
+            [begins(0, "a", "api"), Ended(8, 0, "rotated")],
+            ["one", "two", "── the file ended here ──", "three"],
+            id="nobody-rotates-what-came-from-the-api",
         ),
         pytest.param(
             [begins(0, "a"), begins(4, "b"), begins(8, "a")],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flarelog.exit_marks import Exit
-from flarelog.model import Ended, Gap, Health
+from flarelog.model import Ended, Gap, Generation, Health
 from flarelog.stores.moments import Happening, Moment
 from flarelog.viewers.lanes import Lane, Sign, Stretch, gathered, joined, lanes_of, lanes_record
 from tests.rows import together
@@ -183,6 +183,13 @@ def test_signs_are_what_is_marked_and_each_command_ended_once() -> None:
         ("closed", "ended without a receipt", "b.log"),
         ("receipt", "receipt, 5 bytes", "log.txt"),
     ]
+
+
+@pytest.mark.parametrize(("notes", "text"), [("", "its file was rotated"), ("api,attempt:1", "its file ended")])
+def test_a_file_from_the_api_was_not_rotated(notes: str, text: str) -> None:
+    begins = Generation(0, 0, "main/0.log", 0, "1", notes=notes)
+    found = lane(begun(0), marked(0, begins), grown(1, 5), marked(4, Ended(5, 0, "rotated")), buckets=1000)
+    assert ("rotation", text) in [(one.what, one.text) for one in found.signs]
 
 
 def test_what_a_site_became_last_may_have_taken_no_time() -> None:
