@@ -29,6 +29,7 @@ from flarelog.exit_marks import Exit
 from flarelog.lines.levels import Level, level_of
 from flarelog.lines.line import Line, Note
 from flarelog.lines.sgr import plain
+from flarelog.lines.times import recorded
 from flarelog.lines.tracebacks import TRACEBACK
 from flarelog.model import StreamId
 from flarelog.render.rows import WINDOW
@@ -96,9 +97,8 @@ class Detector:
 
     def recall(self, lines: Iterable[Line]) -> None:
         """Take *lines* from before those that are fed; another detector has searched them."""
-        self._before.extend(
-            Said(line, plain(line.text)) for line in lines if not isinstance(line, Note) and not line.bar
-        )
+        own = [line for line in lines if not isinstance(line, Note) and not line.bar]
+        self._before.extend(map(Said, *_contents(own, [plain(line.text) for line in own])))
 
     def feed(self, items: Iterable[Line | None]) -> list[Finding]:
         """Search the next lines, and return the new findings. None among *items*: lines are left out there."""
@@ -137,10 +137,10 @@ class Detector:
 
     def _look(self, lines: Sequence[Line]) -> None:
         texts = [line.text for line in lines]
-        block = "\n".join(texts)
-        if "\x1b" in block:
+        if any("\x1b" in text for text in texts):
             texts = [plain(text) for text in texts]
-            block = "\n".join(texts)
+        lines, texts = _contents(lines, texts)
+        block = "\n".join(texts)
         hits = self._hit(block, texts)
         if self._states:
             hits = sorted({*hits, *(number for number, line in enumerate(lines) if line.offset in self._states)})
@@ -304,3 +304,17 @@ class Detector:
             text = f"no line with {each.absence.literal!r} for {each.seconds} s after: {said}"
             facts = {"seconds": each.seconds}
             self._add(each.absence.signature, facts, last, last.end, text, self._before.told(last, said))
+
+
+def _contents(lines: Sequence[Line], texts: list[str]) -> tuple[Sequence[Line], list[str]]:
+    """*lines* and their *texts* without the times that a runtime wrote before them, which are then the lines' times: as
+    if they were a runtime's own records.
+    """
+    found = [recorded(text) for text in texts]
+    if not any(found):
+        return lines, texts
+    own = [
+        line if one is None else line._replace(text=one[1], time=one[0] if line.time is None else line.time)
+        for line, one in zip(lines, found, strict=True)
+    ]
+    return own, [text if one is None else one[1] for text, one in zip(texts, found, strict=True)]

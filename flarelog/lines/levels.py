@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from flarelog.late import late
 from flarelog.lines.layouts import BEFORE_OBJECT
+from flarelog.lines.times import recorded
 from flarelog.lines.tracebacks import GOROUTINE, PANICKED, TERMINATED, TRACEBACK, Stack, Tracebacks
 
 _HEAD = 256  # characters searched for a word or a letter
@@ -378,6 +379,12 @@ def _numbered(found: re.Match[str]) -> Level:
     return _NUMBERS[min(number, len(_NUMBERS)) - 1]
 
 
+def _content(text: str) -> str:
+    """*text* without a runtime's time, which differs in each line of a stack."""
+    found = recorded(text)
+    return text if found is None else found[1]
+
+
 def _shape(text: str) -> bytes:
     """*text* with all digits 1 to 9 as 0: texts of one shape match the patterns alike."""
     return text.encode(errors="replace").translate(_DIGITS)
@@ -402,17 +409,18 @@ class Levels:
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: unknown."""
         self.part = None
-        if TRACEBACK in text and (stack := self._tracebacks.begins(text)):
+        if TRACEBACK in text and (stack := self._tracebacks.begins(_content(text))):
             return self._begun(stack)
-        if self._tracebacks.open and (stack := self._tracebacks.goes_on(text)):
+        if self._tracebacks.open and (stack := self._tracebacks.goes_on(_content(text))):
             self.part = False, True, stack.open
             return _ERROR
         if self._end and text[: self._end].encode(errors="replace").translate(_DIGITS) == self._like:
             return self._last  # most lines begin like the line before them, except for the time
-        if GOROUTINE in text and (stack := self._tracebacks.begins(text)):
+        if GOROUTINE in text and (stack := self._tracebacks.begins(_content(text))):
             return self._begun(stack)
         own, self._end = _told(text)
-        if own is _FATAL and (PANICKED in text or TERMINATED in text) and (stack := self._tracebacks.begins(text)):
+        aborts = own is _FATAL and (PANICKED in text or TERMINATED in text)
+        if aborts and (stack := self._tracebacks.begins(_content(text))):
             return self._begun(stack, _FATAL)
         if self._end:
             self._like = _shape(text[: self._end])

@@ -21,6 +21,7 @@ from flarelog.late import late
 from flarelog.lines.levels import Level
 from flarelog.lines.line import Line, Note
 from flarelog.lines.sgr import plain
+from flarelog.lines.times import recorded
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
 from flarelog.values import changed, frozen
 
@@ -201,7 +202,10 @@ def rank_of(stretch: Known, text: str) -> int | None:
     if stretch.how in ("rank map", "environment") and stretch.rank is not None:
         return stretch.rank
     if not text.startswith("["):
-        return stretch.rank
+        after = recorded(text)
+        if after is None or not after[1].startswith("["):
+            return stretch.rank
+        text = after[1]
     if match := _PREFIX.match(text):
         return int(match[1])
     if match := _LOCAL_PREFIX.match(text):

@@ -70,6 +70,7 @@ _SIGN = late(rb"\d:\d|1\d{9}|\dT\d\d|\d{6} \d{6}|@4000000|\d-\d\d\.\d\d\.")
 _ONE_ORDER = late(rb"[0-3]?\d([/-])(?:(?:1[3-9]|2\d|3[01])\1|(?<=[2-3]\d.|1[3-9].)[01]?\d\1)(?:20)?\d\d[ ,-]")
 _TRIED = 100  # dates without a decision, as in a listing of files
 _EXPONENT = late(rb"\d[eE]\+?(?:09|9|1[258])")
+_RECORDED = late(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
 _RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -363,6 +364,17 @@ def rfc3339(text: str) -> int | None:
         return None
     seconds = days * 86400 + int(hour) * 3600 + int(minute) * 60 + int(second) - _offset(zone, 0, 0)
     return seconds * SECOND + _nanoseconds(fraction)
+
+
+def recorded(text: str) -> tuple[int, str] | None:
+    """(time, content) of a line with the time of a container runtime before its content, as the Kubernetes API, and
+    ``docker logs -t``, write each of them; None for any other line.
+    """
+    if text[10:11] != "T" or text[19:20] != ".":
+        return None
+    found = _RECORDED.match(text)
+    time = rfc3339(found[1]) if found is not None else None
+    return None if found is None or time is None else (time, text[found.end() :])
 
 
 def shown(time: int, zone: tzinfo | None = None) -> str:

@@ -61,6 +61,7 @@ def test_the_best_word_wins() -> None:
     assert (by_label.rank, by_label.how) == (5, "label")
     assert [rank_of(by_label, text) for text in ("[rank4]: Traceback", "[default2]:x", "plain")] == [4, None, 5]
     assert rank_of(by_name, "[rank4]: Traceback") == 4
+    assert rank_of(by_name, "2026-11-29T05:00:00.123456789Z [rank4]: Traceback") == 4
     assert rank_of(by_environment, "[rank4]: Traceback") == 5
     assert rank_of(by_name, "plain") == 3
 
