@@ -2,7 +2,7 @@
 
 The token and the CA are read again when their files have changed, because a cluster renews both. A watch that ends, as
 each does after some minutes, goes on from the latest version seen; if the server no longer has that (410), the list is
-read again. (https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes)
+read again. No wait for the server is without a bound: a watch in which not even a bookmark comes is begun anew. (https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -20,7 +20,9 @@ from flarelog.kubernetes.options import KubernetesOptions, trusted
 from flarelog.watched import stamp
 
 WATCH = 240  # seconds of one watch; servers end longer ones themselves
-SILENCE = 30.0  # seconds without an answer, or an event or its bookmark after a watch was to end
+SILENCE = 30.0  # seconds without an answer, or without more of one that has an end
+QUIET = 90.0  # seconds without an event of a watch: the API server sends a bookmark about once a minute
+FOLLOWED = 270.0  # seconds without a line of a log that is followed
 PAGE = 500  # objects of one answer
 MOST = 64 << 20  # bytes of one object or page
 GONE = 410
@@ -30,14 +32,14 @@ REFUSAL = 4096  # bytes of an answer that refuses
 
 class Change(NamedTuple):
     """A change in a watched list; *kind* is ADDED, MODIFIED or DELETED. LISTED comes before a whole list, COMPLETE
-    after it.
+    after it, and BOOKMARK where the server shows that its watch goes on.
     """
 
     kind: str
     object: Mapping[str, Any]
 
 
-LISTED, COMPLETE = Change("LISTED", {}), Change("COMPLETE", {})
+LISTED, COMPLETE, BOOKMARK = Change("LISTED", {}), Change("COMPLETE", {}), Change("BOOKMARK", {})
 
 
 class Answered(FlarelogError):
@@ -93,10 +95,13 @@ class Api:
                 if not token:
                     break
             yield COMPLETE
-            async for change, latest in self._changes(path, fields, version):
-                version = latest or version
-                if change is not None:
-                    yield change
+            watched = False
+            async for change in self._changes(path, fields, version):
+                watched = True
+                yield change
+            if not watched:  # another list would be followed by another such watch
+                who = f"{self._name} at {self._where.url}"
+                raise Answered(f"{who} does not know the version of its own list of {path} ({GONE})", GONE)
 
     async def piece(self, path: str, begin: int, length: int) -> tuple[bytes, int] | None:
         """(at most *length* bytes of the file at *path* from *begin* on, the file's size); None if there is no such
@@ -139,14 +144,17 @@ class Api:
             raise _refusal(path, f"{self._name} at {self._where.url}", 404, body[:REFUSAL])
         return True
 
-    async def raw(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
-        """The bytes at *path*, as they come, which may be for as long as the server likes. Raises as ``objects``."""
+    async def raw(self, path: str, params: Mapping[str, str], *, endless: bool = False) -> AsyncGenerator[bytes]:
+        """The bytes at *path*, as they come, which may be for as long as the server likes. An *endless* answer ends in
+        which nothing came for long. Raises as ``objects``.
+        """
         url, given = self._where.url, {name: value for name, value in params.items() if value}
         headers, whole = self._headers(), f"{path}?{urlencode(given)}"
         self._made()
         status, refused = 0, b""
         try:
-            answer = connection.get(url, whole, headers, self._trusted, within=SILENCE, silence=WATCH + SILENCE)
+            silence = FOLLOWED if endless else SILENCE
+            answer = connection.get(url, whole, headers, self._trusted, within=SILENCE, silence=silence)
             async with aclosing(answer) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, int):
@@ -156,7 +164,8 @@ class Api:
                     elif len(refused) < REFUSAL:
                         refused += piece
         except (connection.Broken, OSError) as error:
-            raise self._no_answer(error) from error
+            if not (endless and 0 < status < 300 and isinstance(error, TimeoutError)):
+                raise self._no_answer(error) from error
         if status >= 300:
             raise _refusal(path, f"{self._name} at {url}", status, refused[:REFUSAL])
 
@@ -165,8 +174,8 @@ class Api:
         async with self._answer(path, params) as answer:
             return parsed(await _body(answer, "an answer of the Kubernetes API"))
 
-    async def _changes(self, path: str, fields: str, version: str) -> AsyncIterator[tuple[Change | None, str]]:
-        """The changes after *version*, with the version after each; ends when the list must be read again."""
+    async def _changes(self, path: str, fields: str, version: str) -> AsyncIterator[Change]:
+        """The changes after *version*; ends when the list must be read again."""
         while True:
             params = {
                 "watch": "1",
@@ -177,17 +186,18 @@ class Api:
             }
             events = 0
             try:
-                async with self._answer(path, params) as answer:
-                    async for line in _lines(answer.aiter_raw()):
-                        event = parsed(line)
-                        kind, found = str(event.get("type")), event.get("object") or {}
-                        if kind == "ERROR":
-                            if found.get("code") == GONE:
-                                return
-                            raise _ended(found)
-                        events += 1
-                        version = _of(found, "resourceVersion") or version
-                        yield (None if kind == "BOOKMARK" else Change(kind, found)), version
+                async with self._answer(path, params, silence=QUIET) as answer:
+                    with suppress(self._httpx.ReadTimeout):
+                        async for line in _lines(answer.aiter_raw()):
+                            event = parsed(line)
+                            kind, found = str(event.get("type")), event.get("object") or {}
+                            if kind == "ERROR":
+                                if found.get("code") == GONE:
+                                    return
+                                raise _ended(found)
+                            events += 1
+                            version = _of(found, "resourceVersion") or version
+                            yield BOOKMARK if kind == BOOKMARK.kind else Change(kind, found)
             except Answered as error:
                 if error.status == GONE:
                     return
@@ -197,15 +207,23 @@ class Api:
 
     @asynccontextmanager
     async def _answer(
-        self, path: str, params: Mapping[str, str], more: Mapping[str, str] | None = None, bad: Collection[int] = ()
+        self,
+        path: str,
+        params: Mapping[str, str],
+        more: Mapping[str, str] | None = None,
+        bad: Collection[int] = (),
+        silence: float = SILENCE,
     ) -> AsyncIterator[Any]:
-        """The answer to GET, with *more* headers; a status of *bad* is one too. Raises as ``objects``."""
+        """The answer to GET, with *more* headers; a status of *bad* is one too. *silence*: seconds between two pieces
+        of it. Raises as ``objects``.
+        """
         httpx, url = self._httpx, self._where.url
         try:
             given = {name: value for name, value in params.items() if value}
-            async with self._made().stream(
-                "GET", path, params=given, headers=self._headers() | dict(more or {})
-            ) as answer:
+            headers, timeout = self._headers() | dict(more or {}), httpx.Timeout(SILENCE, read=silence)
+            asked = self._made().stream("GET", path, params=given, headers=headers, timeout=timeout)
+            async with asyncio.timeout(SILENCE) as beginning, asked as answer:
+                beginning.reschedule(None)
                 if answer.status_code >= 300 and answer.status_code not in bad:
                     raise _refusal(
                         path, f"{self._name} at {url}", answer.status_code, bytes(await answer.aread())[:REFUSAL]
@@ -215,7 +233,9 @@ class Api:
             raise self._no_answer(error) from error
 
     def _no_answer(self, error: Exception) -> CannotConnect:
-        return CannotConnect(f"no answer from {self._name} at {self._where.url}: {str(error) or type(error).__name__}")
+        silent = isinstance(error, TimeoutError | self._httpx.TimeoutException)
+        why = f"nothing came for {SILENCE:g} s" if silent else str(error) or type(error).__name__
+        return CannotConnect(f"no answer from {self._name} at {self._where.url}: {why}")
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._where.authorization()}", "Accept-Encoding": "identity"}
@@ -231,7 +251,6 @@ class Api:
                 base_url=self._where.url,
                 verify=self._trusted,
                 trust_env=False,
-                timeout=self._timeout(),
                 transport=self._transport,
             )
             if old is not None:
@@ -239,9 +258,6 @@ class Api:
                 self._old.add(closing)
                 closing.add_done_callback(self._old.discard)
         return self._client
-
-    def _timeout(self) -> Any:
-        return self._httpx.Timeout(SILENCE, read=WATCH + SILENCE)
 
     async def close(self) -> None:
         if self._client is not None:

@@ -72,7 +72,7 @@ class PodLogs:
             "tailLines": str(tail or ""),
         }
         try:
-            async with aclosing(self._api.raw(f"{_path(of)}/log", given)) as pieces:
+            async with aclosing(self._api.raw(f"{_path(of)}/log", given, endless=follow)) as pieces:
                 async for piece in pieces:
                     yield piece
         except Answered as error:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from flarelog.backoff import delay
 from flarelog.errors import CannotConnect, FlarelogError
-from flarelog.kubernetes.client import COMPLETE, LISTED, Api, is_final
+from flarelog.kubernetes.client import BOOKMARK, COMPLETE, LISTED, Api, is_final
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.kubernetes.pods import Pod, pod_of
 from flarelog.values import changed
@@ -86,17 +86,21 @@ class Pods:
 
     async def _keep(self) -> None:
         failures, said, told = 0, "", 0.0
+        came = failed = LISTED  # how far the answers have come, and had when they failed: LISTED, COMPLETE or BOOKMARK
         while True:
             try:
                 listed: set[str] = set()
                 fields = f"spec.nodeName={self._node}" if self._node else ""
                 async for change in self._api.objects(self._path, fields):
                     if change is LISTED:
-                        listed = set(self._by_uid)
+                        listed, came = set(self._by_uid), change
                         continue
-                    if failures:
+                    came = change if change is COMPLETE else BOOKMARK if came is not LISTED else came
+                    if failures and (failed is not COMPLETE or came is BOOKMARK):  # a list does not help a watch
                         log.info("the Kubernetes API answers again")
                         failures = 0
+                    if change is BOOKMARK:
+                        continue
                     if change is COMPLETE:
                         self.listed, self._failure = True, None
                         self._answered.set()
@@ -105,7 +109,7 @@ class Pods:
                         continue
                     self._note(change.kind, pod_of(change.object), listed)
             except FlarelogError as error:
-                failures += 1
+                failures, failed = failures + 1, came
                 if not self.listed:
                     self._failure = error
                     if is_final(error):
@@ -115,7 +119,7 @@ class Pods:
                     log.warning("%s; %s; retrying", sentence, self._without)
                     said, told = sentence, now
             except Exception:
-                failures += 1
+                failures, failed = failures + 1, came
                 log.exception("the facts about pods could not be read; retrying")
             await asyncio.sleep(delay(failures, FIRST, self._longest))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import httpx2
 import pytest
 
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NotAllowed
-from flarelog.kubernetes.client import COMPLETE, LISTED, Api, Change
+from flarelog.kubernetes.client import BOOKMARK, COMPLETE, LISTED, Answered, Api, Change
 from flarelog.kubernetes.options import KubernetesOptions
 from tests.certificates import Authority
 
@@ -89,11 +90,10 @@ def test_a_list_and_then_its_changes_come_with_the_right_questions(where: Kubern
     serve, asked = serving("list-pods", "watch-life")
     listed = json.loads(body("list-pods")[1])
     events = [json.loads(line) for line in body("watch-life")[1].splitlines()]
-    wanted = [event for event in events if event["type"] != "BOOKMARK"]
-    found = changes(where, serve, 2 + len(listed["items"]) + len(wanted))
+    found = changes(where, serve, 2 + len(listed["items"]) + len(events))
     assert found[0] is LISTED
     assert found[1 + len(listed["items"])] is COMPLETE
-    assert [change.kind for change in found[2 + len(listed["items"]) :]] == [event["type"] for event in wanted]
+    assert [change.kind for change in found[2 + len(listed["items"]) :]] == [event["type"] for event in events]
     assert asked[0].headers["Authorization"] == "Bearer secret"
     assert asked[0].url.params["fieldSelector"] == "spec.nodeName=node-1"
     assert asked[1].url.params["resourceVersion"] == listed["metadata"]["resourceVersion"]
@@ -101,11 +101,11 @@ def test_a_list_and_then_its_changes_come_with_the_right_questions(where: Kubern
 
 
 def test_a_version_that_the_server_has_forgotten_lists_again(where: KubernetesOptions) -> None:
-    serve, asked = serving("list-pods", "watch-410", "list-pods", "watch-life")
-    count = len(json.loads(body("list-pods")[1])["items"])
-    found = changes(where, serve, 2 * (2 + count) + 1)
+    serve, asked = serving("list-pods", "watch-life", "watch-410", "list-pods", "watch-life")
+    count, events = len(json.loads(body("list-pods")[1])["items"]), len(body("watch-life")[1].splitlines())
+    found = changes(where, serve, 2 * (2 + count) + events + 1)
     assert [change for change in found if change is LISTED] == [LISTED, LISTED]
-    assert len(asked) == 4
+    assert len(asked) == 5
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,76 @@ def test_a_token_is_read_for_each_request(where: KubernetesOptions) -> None:
 def test_an_address_must_be_encrypted() -> None:
     with pytest.raises(InvalidOption, match="https://HOST:PORT"):
         KubernetesOptions(api="http://10.0.0.1")
+
+
+VERSION = b'{"metadata": {"resourceVersion": "7"}, "items": []}'
+FORGOTTEN = b'{"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}\n'
+MARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}\n'
+
+
+class Silent(httpx2.AsyncByteStream):
+    """A body whose rest after *data* does not come."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._data
+        raise httpx2.ReadTimeout("")
+
+
+def answering(*bodies: httpx2.AsyncByteStream) -> tuple[Served, list[httpx2.Request]]:
+    asked: list[httpx2.Request] = []
+    left = iter(bodies)
+
+    def serve(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return httpx2.Response(200, stream=next(left))
+
+    return serve, asked
+
+
+def test_a_list_without_a_byte_and_a_watch_without_a_bookmark_are_waited_for_within_bounds(
+    where: KubernetesOptions,
+) -> None:
+    serve, asked = answering(Pieces(VERSION, 100), Silent(MARK), Silent(MARK))
+    assert changes(where, serve, 4) == [LISTED, COMPLETE, BOOKMARK, BOOKMARK]
+    assert [request.extensions["timeout"]["read"] for request in asked] == [30.0, 90.0, 90.0]
+    assert [request.url.params.get("resourceVersion") for request in asked] == [None, "7", "9"]
+
+
+def test_a_list_that_does_not_come_is_one_sentence(where: KubernetesOptions) -> None:
+    serve, _ = answering(Silent(b"{"))
+    with pytest.raises(CannotConnect, match=r"no answer from the Kubernetes API at \S+: nothing came for 30 s"):
+        changes(where, serve, 2)
+
+
+def test_a_version_that_is_forgotten_at_once_is_a_failure_and_later_a_reason_to_list_again(
+    where: KubernetesOptions,
+) -> None:
+    listed, forgotten = Pieces(VERSION, 100), Pieces(FORGOTTEN, 100)
+    serve, asked = answering(listed, Pieces(MARK + FORGOTTEN, 100), listed, forgotten)
+    with pytest.raises(Answered, match="does not know the version of its own list of /api/v1/pods"):
+        changes(where, serve, 100)
+    assert ["watch" in request.url.params for request in asked] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("endless", [True, False], ids=["followed", "whole"])
+def test_only_a_log_that_is_followed_may_be_silent(
+    where: KubernetesOptions, monkeypatch: pytest.MonkeyPatch, endless: bool
+) -> None:
+    async def get(*_: object, silence: float, **__: object) -> AsyncIterator[int | bytes]:
+        bounds.append(silence)
+        yield 200
+        yield b"line\n"
+        raise TimeoutError
+
+    async def read() -> None:
+        async for piece in Api(where).raw("/log", {}, endless=endless):
+            found.append(piece)
+
+    found, bounds = list[bytes](), list[float]()
+    monkeypatch.setattr("flarelog.kubernetes.connection.get", get)
+    with contextlib.nullcontext() if endless else pytest.raises(CannotConnect, match="nothing came for 30 s"):
+        asyncio.run(read())
+    assert (found, bounds) == ([b"line\n"], [270.0 if endless else 30.0])

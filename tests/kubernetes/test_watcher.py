@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.kubernetes.pods import Pod
@@ -64,3 +65,33 @@ def test_the_last_word_on_a_deleted_pod_leaves_why_its_container_ended(tmp_path:
     pod = known(tmp_path, ("MODIFIED", ended), ("DELETED", last))
     assert pod is not None
     assert [(end.status, end.cause) for end in pod.ends.values()] == [(3, "Deleted")]
+
+
+@pytest.mark.parametrize("status", [410, 403])
+def test_a_watch_that_is_refused_after_each_list_is_said_once_and_no_list_ends_the_trouble(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    Authority.new(tmp_path)
+    (tmp_path / "token").write_text("secret\n")
+    where = KubernetesOptions(
+        api="https://10.0.0.1", api_ca=str(tmp_path / "ca.crt"), api_token=str(tmp_path / "token")
+    )
+    mark = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "2"}}}\n'
+    watches = iter([*[(status, b"{}")] * 5, (200, mark)])
+    said: list[str] = []
+
+    def serve(request: httpx2.Request) -> httpx2.Response:
+        if "watch" not in request.url.params:
+            return httpx2.Response(200, stream=httpx2.ByteStream(b'{"metadata": {"resourceVersion": "1"}}'))
+        if (found := next(watches, None)) is None:
+            said.extend(record.getMessage() for record in caplog.records if record.name.startswith("flarelog"))
+            pods.drain()
+            found = 200, b""
+        return httpx2.Response(found[0], stream=httpx2.ByteStream(found[1]))
+
+    pods = Pods(where, "node-1", httpx2.MockTransport(serve), longest=0.0)
+    with caplog.at_level("INFO"):
+        asyncio.run(pods.run())
+    assert len(said) == 2, said
+    assert f"({status})" in said[0]
+    assert said[1] == "the Kubernetes API answers again"
