@@ -21,6 +21,8 @@ class Attempt:
     ended: bool
     started: str  # as the API gives it, in whole seconds; empty: unknown
     before: str = ""  # when the attempt before it started
+    finished: str = ""  # when it ended
+    before_finished: str = ""  # when the attempt before it ended
 
     def is_same(self, other: Attempt | None) -> bool:
         """Whether *other* is the same attempt, whether or not it has ended since."""
@@ -38,16 +40,21 @@ def attempt_of(status: Mapping[str, Any]) -> Attempt | None:
     )
     if running:
         identity = str(status.get("containerID") or "")
-        return Attempt(number, identity, False, _started(running), _started(last))
+        return Attempt(number, identity, False, _started(running), _started(last), "", _finished(last))
     if ended.get("containerID"):
-        return Attempt(number, str(ended["containerID"]), True, _started(ended), _started(last))
+        times = _started(ended), _started(last), _finished(ended), _finished(last)
+        return Attempt(number, str(ended["containerID"]), True, *times)
     if last.get("containerID"):  # it waits to be restarted
-        return Attempt(number, str(last["containerID"]), True, _started(last))
+        return Attempt(number, str(last["containerID"]), True, _started(last), finished=_finished(last))
     return None
 
 
 def _started(state: Mapping[str, Any]) -> str:
     return str(state.get("startedAt") or "")
+
+
+def _finished(state: Mapping[str, Any]) -> str:
+    return str(state.get("finishedAt") or "")
 
 
 def mapping(found: object) -> Mapping[str, Any]:

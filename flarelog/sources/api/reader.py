@@ -3,6 +3,7 @@
 - An answer's end is never the log's: the pod's status decides, and then the whole log is read once more.
 - The API gives the log of whatever runs when it is asked, by the pod's name. So the pod's status is read before and
   after the first bytes of an attempt, and around each whole log: bytes of another attempt, or pod, are dropped.
+- The kubelet may be ahead of that status: a log that begins after its attempt's end is a later attempt's.
 - What cannot be joined to the stored bytes follows a gap. An attempt is whole if its log, read after its end, begins
   with all stored bytes, and no file can have been rotated before the first of them was read.
 """
@@ -91,6 +92,8 @@ class Reader:
         self._pace = pace or Pace()
         self.present: Attempt | None = None  # as a watch shows it
         self._agreed = self._nothing = self._empty = 0  # looks in a row
+        self._doubted: tuple[int, Attempt] | None = None  # the attempt, and the status, of which a log lacked all lines
+        self._finished: dict[int, str] = {}  # by attempt, of the latest two: when it ended, as far as the API told
 
     async def step(self, *, follow: bool = True) -> float:
         """Read what there is, and with *follow* what comes, until the answer ends; returns how many seconds later to
@@ -99,6 +102,7 @@ class Reader:
         now, kept = await self._server.attempt(self.of), self.kept
         if now is None or now.number <= kept.ended or now.number < (kept.attempt or 0):
             return IDLE
+        self._note_ends(now)
         if kept.attempt is not None and kept.attempt < now.number - 1:
             kept.end(UNSEEN)
         if kept.attempt is None and kept.ended < now.number - 2:
@@ -117,6 +121,12 @@ class Reader:
             new = await self._compare(now, now.number) is Found.LOSS or kept.length > before
         self._empty = 0 if new else self._empty + 1
         return 0.0 if new else min(self._pace.longest, self._pace.again * 2.0 ** min(self._empty - 1, 10))
+
+    def _note_ends(self, now: Attempt) -> None:
+        """Note when the latest attempts ended: the status of one that waits for a restart tells its own end alone."""
+        told = {now.number - 1: now.before_finished, now.number: now.finished}
+        ends = self._finished | {number: end for number, end in told.items() if end}
+        self._finished = {number: end for number, end in ends.items() if number >= now.number - 1}
 
     def begin_unread(self) -> None:
         """Give the present attempt a file, so that its log is not left out where nothing of it could be read."""
@@ -243,7 +253,7 @@ class Reader:
         elif found is Found.WHOLE and self.kept.early and self.kept.whole:
             self.kept.end("")
         else:
-            self.kept.end(UNSEEN if found is Found.NOTHING else UNVERIFIED)
+            self.kept.end(UNSEEN if found is Found.NOTHING and self._agreed < 2 else UNVERIFIED)
         self._agreed = self._nothing = 0
         return 0.0
 
@@ -264,6 +274,8 @@ class Reader:
             if own.said:
                 self._say(f"the log of {self.of}: {own.said.decode(errors='replace')}")
             size = file.tell()
+            if self._is_later(number, file):
+                return Found.NOTHING
             if kept.attempt is None:
                 if own.said and not size:
                     return Found.NOTHING
@@ -272,10 +284,24 @@ class Reader:
             started = now.started if number == now.number else now.before
             if not kept.length and self._is_early(started, file.read(_READ), begun):
                 kept.is_early()
-            return self._add(file, size, failed=bool(own.said))
+            over = now.ended or number < now.number
+            return self._add(file, size, failed=bool(own.said), doubt=(number, now) if over else None)
 
-    def _add(self, log: BinaryIO, size: int, *, failed: bool) -> Found:
-        """Append what *log*, of *size* bytes, has after the stored bytes; *failed*: its end may be missing."""
+    def _is_later(self, number: int, log: BinaryIO) -> bool:
+        """Whether *log* is none of the attempt *number*, but of a later one: the kubelet gives it before it reports to
+        the API that it has begun.
+        """
+        if self.kept.attempt is not None and self.kept.length and self.kept.begins(log):
+            return False
+        log.seek(0)
+        first = moment(log.readline(_READ))
+        end = _ns(self._finished.get(number, ""))
+        return first is not None and end is not None and first >= end + _SECOND  # the API cuts seconds
+
+    def _add(self, log: BinaryIO, size: int, *, failed: bool, doubt: tuple[int, Attempt] | None) -> Found:
+        """Append what *log*, of *size* bytes, has after the stored bytes; *failed*: its end may be missing. *doubt*:
+        the attempt and the status under which a log without any of them must come twice: it may be a later one's.
+        """
         kept = self.kept
         if kept.begins(log):
             while data := log.read(_READ):
@@ -292,6 +318,9 @@ class Reader:
             kept.append(join.end())
         except Missed:
             missing = kept.lacks(log, anywhere=True)
+            if missing and doubt not in (None, self._doubted):
+                self._doubted = doubt
+                return Found.NOTHING
             kept.cut("the API does not have the lines after this any more, or not in their place")
             kept.append(b"".join(missing))
             return Found.LOSS if missing else Found.REST

@@ -35,6 +35,7 @@ class Running:
     files: list[bytes] = field(default_factory=lambda: [b""])
     written: list[bytes] = field(default_factory=list)
     ended: bool = False
+    finished: int = 0
     removed: bool = False  # by the runtime
 
     @property
@@ -50,6 +51,8 @@ class Kubelet:
         self.clock = BEGIN
         self.attempts = [Running(0, BEGIN)]
         self.away = self.gone = False
+        self.forgets = False  # the API tells of the latest attempt alone, as while that waits to be restarted
+        self.unheard = 0  # attempts that the API server has not heard of yet, though the kubelet gives their logs
         self.rounds = 0  # of a follow that found nothing before its connection is lost
         self.asked: list[str] = []
 
@@ -72,11 +75,11 @@ class Kubelet:
             self.now.files.append(b"")
 
     def end(self) -> None:
-        self.now.ended = True
+        self.now.ended, self.now.finished = True, self.now.finished or self.clock
 
     def restart(self) -> None:
+        self.end()
         self.clock += SECOND // 10
-        self.now.ended = True
         self.attempts.append(Running(self.now.number + 1, self.clock))
 
     # --- what the API answers
@@ -86,8 +89,12 @@ class Kubelet:
         self._check()
         if self.gone:
             raise Gone("the pod is gone")
-        before = self._at(self.attempts[-2].started) if len(self.attempts) > 1 else ""
-        return Attempt(self.now.number, self.now.attempt, self.now.ended, self._at(self.now.started), before)
+        heard = self.attempts[: len(self.attempts) - self.unheard]
+        one, before = heard[-1], [] if self.forgets else heard[-2:-1]
+        times = [self._at(one.started), *(self._at(each.started) for each in before)]
+        ends = [self._at(each.finished) if each.finished else "" for each in (one, *before)]
+        (started, earlier), (finished, last) = ([*each, ""][:2] for each in (times, ends))
+        return Attempt(one.number, one.attempt, one.ended, started, earlier, finished, last)
 
     async def read(
         self, of: Log, *, follow: bool = False, previous: bool = False, since: str = "", tail: int = 0

@@ -219,6 +219,39 @@ def test_each_attempt_of_a_crash_loop_has_its_end(tmp_path: Path) -> None:
     assert site.endings() == dict.fromkeys(range(5), "")
 
 
+@pytest.mark.parametrize("read", [True, False], ids=["read", "unread"])
+@pytest.mark.parametrize("unheard", [1, 2])
+def test_what_the_kubelet_gives_of_an_attempt_that_the_api_has_not_heard_of_is_not_that_of_an_earlier_one(
+    tmp_path: Path, unheard: int, read: bool
+) -> None:
+    site = Site(tmp_path)
+    kubelet = site.kubelet
+    site.reader.present = asyncio.run(kubelet.attempt(OF))
+    if read:
+        kubelet.write()
+        site.step()
+    kubelet.write()
+    for _ in range(unheard):
+        kubelet.end()
+        kubelet.clock += 2 * SECOND
+        kubelet.restart()
+        kubelet.write()
+    kubelet.end()
+    kubelet.forgets = True
+    for kubelet.unheard in range(unheard, -1, -1):
+        site.step()
+    site.settle()
+    stored = dict[int, bytes]()
+    for path in site.files:
+        number = int(path.name.partition(".")[0])
+        stored[number] = stored.get(number, b"") + path.read_bytes()
+    written = dict(enumerate(b"".join(one.written) for one in kubelet.attempts))
+    begun = stored.pop(0, b"")
+    assert stored == {number: data for number, data in written.items() if number}
+    assert written[0].startswith(begun)
+    assert unheard > 1 or (begun, site.gaps) == (written[0], [])
+
+
 def test_attempts_that_nobody_can_read_any_more_are_a_gap(tmp_path: Path) -> None:
     site = Site(tmp_path)
     for number in range(5):
