@@ -27,6 +27,8 @@ _READ = 1 << 20
 _RECORD = ".record"
 _NAME = re.compile(r"(\d+)\.log(?:\.00000000-(\d{6}))?")
 _KEPT = 2  # files that stay although they are stored
+_TOLD = 300  # characters of the reasons of a gap
+_MORE = "; and more"
 _LATE = "late"  # the note of lines that came after later ones
 
 
@@ -171,8 +173,12 @@ class Kept:
         self._open(self._close())
 
     def miss(self, why: str) -> None:
-        """Bytes are missing before the next attempt."""
-        self._gaps[self._next] = why
+        """Bytes are missing before the next attempt, besides those that were missing before."""
+        before = self._gaps.get(self._next, "")
+        if len(before) < _TOLD:
+            self._gaps[self._next] = f"{before}; {why}" if before else why
+        elif not before.endswith(_MORE):
+            self._gaps[self._next] = before + _MORE
         if self.directory.is_dir():
             self._save()
 

@@ -174,6 +174,17 @@ def test_an_attempt_that_was_read_whole_leaves_no_gap(
     assert [mark for mark in stored.marks if isinstance(mark, Gap)] == []
 
 
+def test_a_gap_says_all_that_is_missing_before_the_next_attempt_in_bounded_length(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "main", tmp_path)
+    kept.miss("attempts 0 to 2")
+    kept.miss("attempt 3")
+    assert kept.gap("4.log") == "attempts 0 to 2; attempt 3"
+    for number in range(4, 1000):
+        kept.miss(f"attempt {number}")
+    assert len(kept.gap("1000.log")) < 400
+    assert kept.gap("1000.log").endswith("; and more")
+
+
 class Sent:
     """A sender of all that there is."""
 
