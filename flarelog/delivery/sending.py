@@ -134,10 +134,13 @@ class Delivery:
         """The number of reconnects, without those after a miss or in search of another worker."""
         return max(0, self.producer.opens - 1 - self.producer.all_misses - self.moved)
 
-    def whole(self, now: float) -> bool:
-        """Whether the source has neither a mark nor a byte left to send. Raises OSError."""
+    def whole(self, marks: int, now: float) -> bool:
+        """Whether the source has nothing left to send to a receiver that has all earlier bytes, and so many *marks*.
+        Raises OSError.
+        """
         source = self._source
-        return source.next(source.end, len(source.marks), 0, now) is None and not source.unread()
+        nothing = source.next(source.end, len(source.marks), 0, now) is None
+        return nothing and len(source.marks) <= marks and not source.unread()
 
     # --- connections
 

@@ -22,6 +22,7 @@ from flarelog.text import legible
 from flarelog.values import frozen
 
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name", "ray.io/cluster")
+NODE, REASON = "k8s.node.name", "k8s.pod.status.reason"  # attributes
 _KEPT = 320  # characters of a value, and of a label's key
 _KILLED, _TERMINATED = 137, 143  # the exit codes of a container whose main process died of SIGKILL and SIGTERM
 _ID_SHOWN = 32  # characters of a container's id
@@ -38,6 +39,7 @@ class Ended:
     started: int
     ended: int
     cause: str = ""  # why the pod was ended, if this attempt ended so
+    known: float = field(default=0.0, compare=False)  # since when it is known, by the monotonic clock; 0: unknown
 
     @property
     def process(self) -> str:
@@ -100,8 +102,8 @@ class Pod:
             "k8s.job.name": self.run("job"),
             "k8s.jobset.name": self.run("jobset"),
             **({f"k8s.{kind.lower()}.name": name} if kind else {}),
-            "k8s.node.name": self.node,
-            "k8s.pod.status.reason": self.reason,
+            NODE: self.node,
+            REASON: self.reason,
             "container.id": self.identity(container, attempt),
             "container.image.name": image,
         }
@@ -115,6 +117,11 @@ class Pod:
         while sum(map(len, words)) + len(words) > _LONGEST:  # labels are last
             words.pop()
         return ",".join(words)
+
+    def is_told(self, words: str) -> bool:
+        """Whether the attributes *words* come from the API, and say why the pod was ended, if it was."""
+        keys = {word.partition(":")[0] for word in words.split(",")}
+        return NODE in keys and (REASON in keys or not self.reason)
 
     def run(self, kind: str) -> str:
         """The run that the pod belongs to: by ``label:KEY``, ``job`` or ``jobset``; empty if it has none."""

@@ -133,12 +133,15 @@ class Pods:
         else:
             self._gone.pop(pod.uid, None)
         listed.discard(pod.uid)
-        if (before := self._by_uid.get(pod.uid)) is not None:  # the API forgets all ends but the last two
-            # Nor does its last word on a deleted pod say why a container ended.
-            ends = dict(before.ends) | {
-                key: end for key, end in pod.ends.items() if not (key in before.ends and before.ends[key].cause)
-            }
-            pod = changed(pod, ends=_latest(ends), ids=_latest(dict(before.ids) | dict(pod.ids)))
+        before = self._by_uid.get(pod.uid)
+        told, ids = ({}, {}) if before is None else (dict(before.ends), dict(before.ids))
+        # The API forgets all ends but the last two, and its last word on a deleted pod does not say why one ended.
+        ends = told | {
+            key: changed(end, known=now)
+            for key, end in pod.ends.items()
+            if key not in told or not (end == told[key] or told[key].cause)
+        }
+        pod = changed(pod, ends=_latest(ends), ids=_latest(ids | dict(pod.ids)))
         if before != pod:
             self._by_uid[pod.uid] = pod
             self.version += 1

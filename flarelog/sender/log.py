@@ -59,9 +59,11 @@ class Site(Protocol):
 
 
 class Log:
-    """One log of *site*, read from *source*; *sealed*: the receiver has sealed it, though its files may have grown."""
+    """One log of *site*, read from *source*; *sealed*: the receiver has sealed it with so many marks, though its source
+    may have more.
+    """
 
-    def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
+    def __init__(self, site: Site, source: Source, *, sealed: int | None = None) -> None:
         options = site.options
         self.delivery = Delivery(StreamId.of_file(options.run, options.site, source.log), source, options.delivery)
         self.ended = False
@@ -128,7 +130,7 @@ class Log:
     async def run(self) -> None:
         """Deliver until the stream is sealed or fails for good."""
         try:
-            if self._sealed and self._is_whole():
+            if self._sealed is not None and self._is_whole(self._sealed):
                 self.ended = self.untouched = True
                 return
             while not self.delivery.sealed:
@@ -150,9 +152,9 @@ class Log:
         self.ended = True
         self._site.ended(self)
 
-    def _is_whole(self) -> bool:
+    def _is_whole(self, marks: int) -> bool:
         try:
-            return self.delivery.whole(time.monotonic())
+            return self.delivery.whole(marks, time.monotonic())
         except OSError:
             return False  # the delivery reports the error
 

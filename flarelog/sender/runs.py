@@ -1,8 +1,8 @@
 """The schedule of an agent's runs: which to send now, and which are over. Pure: told the found runs and the time.
 
 A run begins with its first log. It is over when it has not changed for a while, or its directory has gone; then its
-logs are sealed. Later bytes start it again. A run that is already over when it is found is sent to its end, a few such
-runs at a time.
+logs are sealed. Later bytes start it again, and so do facts that are known later, such as how a writer ended. A run
+that is already over when it is found is sent to its end, a few such runs at a time.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Runs:
                 age = min(max(0.0, wall - contents.newest / 1e9), self._idle + 1)
                 run = self._runs[name] = _Run(contents, now - age)
             elif contents != run.seen:
-                run.seen, run.changed = contents, now
+                if contents.written != run.seen.written:  # a fact alone comes without later bytes: it is sent at once
+                    run.changed = now
+                run.seen = contents
         room = PAST_AT_ONCE - sum(run.sending and run.past for run in self._runs.values())
         for name, run in self._runs.items():
             over = self._once or name not in found or now - run.changed >= self._idle

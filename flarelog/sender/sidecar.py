@@ -88,7 +88,7 @@ class Sidecar:
         self._group: asyncio.TaskGroup | None = None
         self._failed = self._fenced = 0  # logs that ended in an error; those of them that a newer sidecar has
         self._beside: set[asyncio.Task[None]] = set()
-        self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
+        self._sealed: dict[str, int] = {}  # logs that the receiver's record shows as sealed, with how many marks
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -268,7 +268,7 @@ class Sidecar:
             if known is None or known.untouched:  # a sealed log may have grown
                 if group is None or source is None:
                     continue
-                sealed = self.options.again and name in self._sealed
+                sealed = self._sealed.get(name) if self.options.again else None
                 known = self._logs[name] = Log(self, source, sealed=sealed)
                 self._sending.append(group.create_task(known.run()))
             known.changed()
@@ -279,7 +279,7 @@ class Sidecar:
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and start to send."""
         streams = await self.link.first_record(self.finder.expect_no_record, self.finder.logs)
-        self._sealed = {info.stream.path for info in streams if info.is_whole}
+        self._sealed = {info.stream.path: len(info.marks) for info in streams if info.is_whole}
         self.finder.learn(streams, time.monotonic())
         # Another sidecar goes on until its logs are taken over. It may begin a file that has another log's name by now.
         taken = {info.stream.path for info in streams if info.state is not None and info.state.linked}

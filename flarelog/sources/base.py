@@ -84,6 +84,12 @@ class Contents:
     files: int
     size: int  # bytes of all files
     newest: int  # the latest change of a file, in ns since 1970
+    facts: int = 0  # what else is to be reported, such as how a writer ended: another number for something new
+
+    @property
+    def written(self) -> tuple[int, int, int]:
+        """What writers change."""
+        return self.files, self.size, self.newest
 
 
 class Finder(Protocol):

@@ -152,6 +152,16 @@ def test_a_log_goes_over_as_bytes_and_a_receipt_when_it_is_drained() -> None:
     assert delivery.sealed
 
 
+def test_a_log_is_whole_if_the_receiver_has_all_bytes_and_all_marks() -> None:
+    source = Growing(b"ab", [Generation(0, 0, "log.txt", 0, "one")])
+    delivery = Delivery(STREAM, source, OPTIONS)
+    assert not delivery.whole(1, 0.0)
+    source.end = 2
+    assert delivery.whole(1, 0.0)
+    source.marks.append(Gap(2, 0, 1, "it came after the seal"))
+    assert (delivery.whole(1, 0.0), delivery.whole(2, 0.0)) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("more", "draining", "hurries"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,16 @@ def test_the_ends_of_all_attempts_stay_known_up_to_a_limit(tmp_path: Path) -> No
     pod = known(tmp_path, *(("MODIFIED", attempt(number)) for number in range(100)))
     assert pod is not None
     assert [attempt for _, attempt in pod.ends] == list(range(100 - ENDS, 100))
+
+
+def test_since_when_an_end_is_known_stays_the_same_while_the_api_repeats_it(tmp_path: Path) -> None:
+    began = time.monotonic()
+    once = known(tmp_path, ("ADDED", attempt(1)))
+    again = known(tmp_path / "again", *[("MODIFIED", attempt(1))] * 3)
+    assert once is not None
+    assert again is not None
+    assert [began < end.known < time.monotonic() for pod in (once, again) for end in pod.ends.values()] == [True] * 2
+    assert once.ends == again.ends
 
 
 def test_the_last_word_on_a_deleted_pod_leaves_why_its_container_ended(tmp_path: Path) -> None:

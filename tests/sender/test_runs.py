@@ -6,6 +6,7 @@ import pytest
 
 from flarelog.sender.runs import FENCED_DELAY, FIRST_DELAY, PAST_AT_ONCE, Runs, Steps
 from flarelog.sources.base import Contents
+from flarelog.values import changed
 
 WALL, IDLE = 1_800_000_000.0, 60.0
 
@@ -34,6 +35,19 @@ def test_what_was_written_while_a_run_was_drained_begins_it_again() -> None:
     runs.look({"a": held(6)}, 61.0, WALL + 61)
     runs.ended("a", 62.0, well=True)
     assert runs.look({"a": held(6)}, 63.0, WALL + 63).live == ["a"]
+
+
+def test_a_fact_that_is_known_after_a_run_was_sealed_is_sent_at_once_and_keeps_no_run_open() -> None:
+    runs, ended = Runs(IDLE), changed(held(5), facts=1)
+    runs.look({"a": held(5)}, 0.0, WALL)
+    assert runs.look({"a": ended}, 59.0, WALL + 59) == Steps()
+    assert runs.look({"a": ended}, 60.0, WALL + 60) == Steps(drain=["a"])
+    runs.ended("a", 61.0, well=True)
+    assert runs.look({"a": ended}, 62.0, WALL + 62) == Steps()
+    assert runs.look({"a": changed(ended, facts=2)}, 999.0, WALL + 999) == Steps(past=["a"])
+    runs.ended("a", 1000.0, well=True)
+    assert runs.look({"a": changed(ended, facts=2)}, 1001.0, WALL + 1001) == Steps()
+    assert runs.look({"a": changed(held(6), facts=2)}, 1002.0, WALL + 1002) == Steps(live=["a"])
 
 
 def test_a_run_that_the_receiver_ended_is_sent_to_its_end_once_more_and_then_rests() -> None:

@@ -22,12 +22,13 @@ from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.containers.packed import Damaged, copy_of
 from flarelog.sources.containers.place import Entry, steps
 from flarelog.sources.containers.row import Row, key_of
+from flarelog.sources.containers.tail import ContainerTail
 from flarelog.sources.files.descriptors import descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, lacks, sight
 from flarelog.sources.files.openers import written
 from flarelog.sources.files.record import not_compared
-from flarelog.sources.files.tail import Tail, look_at_all
+from flarelog.sources.files.tail import look_at_all
 from flarelog.sources.files.unreadable import Unreadable
 from flarelog.sources.files.walk import NO_DESCRIPTOR, Troubles, listed
 from flarelog.sources.files.watch import Change, Watch, What, best_watch
@@ -60,7 +61,7 @@ class Containers:
         self._wanted, self._state, self._watch, self._receiver = wanted, state, watch or best_watch(), receiver
         self._rules = wanted.rules()
         self._rows: dict[str, Row] = {}  # by directory, relative to the root
-        self._tails: dict[str, Tail] = {}
+        self._tails: dict[str, ContainerTail] = {}
         self._record: dict[str, StreamInfo] | None = None  # by the log's name in the store; None: not known yet
         self._masked: dict[str, tuple[int, int]] = {}
         self._missing = self._draining = False
@@ -74,7 +75,7 @@ class Containers:
     # --- the contract
 
     @property
-    def logs(self) -> Mapping[str, Tail]:
+    def logs(self) -> Mapping[str, ContainerTail]:
         return self._tails
 
     @property
@@ -218,13 +219,17 @@ class Containers:
         version, pods, copies, touched = self._wanted.version, self._wanted.pods, self._wanted.copies, set[str]()
         for row in self._rows.values():
             pod = pods.of(row.container.uid) if pods is not None else None
-            if version != self._told and (pod is not None or row.pod is None):  # what the API forgets changes nothing
-                for key, file in row.files.items():
-                    words = self._wanted.words(row.container, row.turns[key][0])
-                    if file.attributes != words:
-                        file.attributes = words
-                        touched.add(row.tail.log)
-            if pod is not None and pod is not row.pod:
+            news = pod is not None and pod is not row.pod  # or a record was applied, which may lack what is known
+            # What the API forgets changes nothing.
+            known = version != self._told and (pod is not None or row.pod is None)
+            for key, file in row.files.items() if known or news else ():
+                if not known and pod is not None and pod.is_told(file.attributes):
+                    continue
+                words = self._wanted.words(row.container, row.turns[key][0])
+                if file.attributes != words:
+                    file.attributes = words
+                    touched.add(row.tail.log)
+            if pod is not None and news:
                 row.learn(pod, now)
             if row.ends and row.report_ends(math.inf if copies is None else copies.seen(row.container.directory)):
                 touched.add(row.tail.log)
@@ -248,9 +253,10 @@ class Containers:
                     continue
                 self._troubles.over(full)
                 before = self._tails.get(name)  # of a directory that was removed and has come back
-                tail = before or Tail(name, zone=self._wanted.zone, draining=self._draining)
+                tail = before or ContainerTail(name, zone=self._wanted.zone, draining=self._draining)
+                tail.place = self._wanted.names.place
                 told = self._wanted.copies is not None and self._wanted.copies.tells_losses
-                self._rows[directory] = Row(container, tail, self._wanted.names.place, self._came(container), told)
+                self._rows[directory] = Row(container, tail, self._came(container), told)
                 # A drain begins no file that it did not find at its beginning.
                 self._rows[directory].settled = before is not None or self._draining
             if directory in self._rows:
@@ -603,10 +609,10 @@ class Containers:
         whole = os.path.relpath(os.path.join(self._wanted.root, path), self._wanted.root)
         return row.tail.log if row is not None else f"{whole}/{DIRECTORY}"
 
-    def _tail(self, name: str) -> Tail:
+    def _tail(self, name: str) -> ContainerTail:
         if name not in self._tails:
             row = self._row_of(name)
-            self._tails[name] = Tail(name, draining=self._draining) if row is None else row.tail
+            self._tails[name] = ContainerTail(name, draining=self._draining) if row is None else row.tail
         return self._tails[name]
 
     def _reads(self, found: Sight) -> bool:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from flarelog.checksum import EMPTY_DIGEST
-from flarelog.exit_marks import Exit
 from flarelog.kubernetes.pods import Ended, Pod
 from flarelog.model import ATTEMPT, Gap, Generation, StreamInfo
 from flarelog.model import Ended as EndMark
 from flarelog.sources.containers.layouts import NEWEST, Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
-from flarelog.sources.containers.place import Copy, Entry, Key, end_of, may_lack, wholly
+from flarelog.sources.containers.place import Copy, Entry, Key, may_lack, wholly
+from flarelog.sources.containers.tail import ContainerTail
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.file import SourceFile, opening_of
 from flarelog.sources.files.record import in_order, settled_on, shipped, wholes
-from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, What
 
 GZIP = "gzip"  # the note of a generation that was unpacked
@@ -38,8 +37,7 @@ class Row:
     """The files of *container*; *tail* reads those that were begun or come next, and ``held`` are open and wait."""
 
     container: Container
-    tail: Tail
-    place: Callable[[str], Place | None]  # reads the names of files
+    tail: ContainerTail
     came: bool = False  # its directory was made while the finder ran: no attempt ended before that
     told: bool = False  # whoever copies its files tells what is missing between them: their names do not
     files: dict[Key, SourceFile] = field(default_factory=dict)
@@ -95,7 +93,7 @@ class Row:
             return None
         if any(entry.key == key for entry in self.there):
             return self.turns[key]
-        place = self.place(file.name()) if file.fd >= 0 else None
+        place = self.tail.place(file.name()) if file.fd >= 0 else None
         return place.turn if place is not None and place.current else None
 
     def _compare(self, file: SourceFile, before: Turn | None, attempt: int) -> None:
@@ -138,7 +136,7 @@ class Row:
 
     def note(self, change: Change) -> None:
         """Note which files came, by a report: a file may be gone again before a look can open it."""
-        place = self.place(change.name)
+        place = self.tail.place(change.name)
         if place is None or len(self.unread) >= KEPT:
             return
         if change.what is What.CREATED:
@@ -193,26 +191,29 @@ class Row:
 
     def learn(self, pod: Pod, now: float) -> None:
         """Note what the API says of *pod*: the ends of attempts that are not reported yet."""
-        reported = {mark.process for mark in self.tail.marks if isinstance(mark, Exit)}
         mine = {attempt: end for (name, attempt), end in pod.ends.items() if name == self.container.name}
         since = {attempt: known for attempt, (_, known) in self.ends.items()}
         self.pod = pod
-        self.ends = {n: (mine[n], since.get(n, now)) for n in sorted(mine) if mine[n].process not in reported}
+        self.ends = {
+            n: (mine[n], mine[n].known or since.get(n, now)) for n in sorted(mine) if not self.tail.has_end(mine[n])
+        }
 
     def report_ends(self, seen: float) -> bool:
         """Report the ends of attempts whose bytes were read; returns whether there were any. Each is known to be whole
         if its end was known before *seen*.
         """
         before = len(self.tail.marks)
-        for attempt, (end, since) in list(self.ends.items()):
+        self.tail.ends = {attempt: end for attempt, (end, since) in self.ends.items() if since <= seen}
+        for attempt, end in self.tail.ends.items():
             mine = [file for key, file in self.files.items() if self.turns[key][0] == attempt]
-            if since > seen or self.unopened or not all(map(_is_read, mine)):
+            if self.unopened or not all(map(_is_read, mine)):
                 continue
-            until = end_of(self.tail.marks, self.tail.end, attempt, self.place)
-            if until is not None:
+            if not (over := self.tail.has_end(end)) and (mark := self.tail.mark_of(attempt, end)) is not None:
+                self.tail.marks.append(mark)
+                over = True
+            if over:
                 self.whole = max(self.whole, attempt)
-                self.tail.marks.append(end.mark(self.tail.end, until))
-            if until is not None or any(turn[0] > attempt for turn in self.turns.values()):
+            if over or any(turn[0] > attempt for turn in self.turns.values()):
                 del self.ends[attempt]
         return len(self.tail.marks) > before
 
@@ -319,7 +320,7 @@ class Row:
             kept.append(file)
         self.tail.files = kept
         self.held[: last + 1] = unknown
-        self._compare_held(latest, self.place(os.path.basename(last_path)))
+        self._compare_held(latest, self.tail.place(os.path.basename(last_path)))
         self.tail.resume(info, rest, self.held)
 
     def _compare_held(self, latest: Key | None, place: Place | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import NamedTuple
 
 from flarelog.errors import InvalidName
 from flarelog.sources.base import Contents
 from flarelog.sources.containers.finder import Containers
+from flarelog.sources.containers.layouts import Container
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.files.watch import PollWatch
 from flarelog.values import changed
@@ -37,6 +39,7 @@ class ContainerRuns:
         if not os.path.isdir(self.root):
             return None
         sums: dict[str, _Sum] = {}
+        facts: dict[str, int] = {}
         troubles: list[str] = []
         for container, names in self._finder.present():
             try:
@@ -48,8 +51,19 @@ class ContainerRuns:
                 files, size, newest = sums.get(run, _Sum())
                 for found in names.values():
                     files, size, newest = files + 1, size + found.size, max(newest, found.modified)
-                sums[run] = _Sum(files, size, newest)
-        return {run: (changed(self._wanted, run=run), Contents(*seen)) for run, seen in sums.items()}, troubles
+                sums[run], facts[run] = _Sum(files, size, newest), facts.get(run, 0) ^ self._facts(container)
+        found = {run: Contents(*seen, facts[run]) for run, seen in sums.items()}
+        return {run: (changed(self._wanted, run=run), seen) for run, seen in found.items()}, troubles
+
+    def _facts(self, container: Container) -> int:
+        """A number for what the API says of *container* that its log is to have."""
+        wanted = self._wanted
+        pod = wanted.pods.of(container.uid) if wanted.pods is not None else None
+        if pod is None:
+            return 0
+        seen = math.inf if wanted.copies is None else wanted.copies.seen(container.directory)
+        ended = [n for (name, n), end in pod.ends.items() if name == container.name and end.known <= seen]
+        return hash((container.directory, pod.reason, *sorted(ended)))
 
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is none. May block."""

@@ -9,10 +9,12 @@ import pytest
 
 from flarelog.kubernetes.pods import Ended
 from flarelog.kubernetes.pods import Pod as Facts
+from flarelog.model import Attributes, Gap, Generation
 from flarelog.model import Ended as MarkOfEnd
-from flarelog.model import Gap, Generation
 from flarelog.render.edges import tears
 from flarelog.sources.containers.copies import Copies
+from flarelog.sources.containers.options import ContainerOptions
+from flarelog.sources.containers.runs import ContainerRuns
 from flarelog.values import frozen
 from tests.sources.containers.node import UID, Pod, Receiver, finding
 
@@ -28,9 +30,11 @@ class Api:
     def of(self, uid: str) -> Facts | None:
         return self._facts if uid == UID else None
 
-    def says(self, *attempts: int) -> None:
+    def says(self, *attempts: int, known: float = 0.0) -> None:
         """Attempt N has ended with exit code N."""
-        ends = {("main", n): Ended(f"containerd://{n + 1:0<64x}", n, "Error", 1000, 2000) for n in attempts}
+        ends = {
+            ("main", n): Ended(f"containerd://{n + 1:0<64x}", n, "Error", 1000, 2000, known=known) for n in attempts
+        }
         self.version += 1
         self._facts = Facts(UID, "ns", "web", "node-1", {}, "", {}, ends)
 
@@ -102,6 +106,50 @@ def test_an_end_comes_after_bytes_that_were_not_read_yet(tmp_path: Path) -> None
         api.says(0)
         receiver.take(finder, 100.0)
     assert ends(receiver, pod) == [(0, 10)]
+
+
+def test_a_drain_reports_an_end_that_is_known_before_it_ends_the_log(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    api.says(0, 1)
+    pod.write(b"zero\n")
+    pod.restart()
+    pod.write(b"one\n")
+    with finding(tmp_path, pods=api) as finder:
+        finder.drain(100.0)
+        receiver.take_drained(finder, 100.0)
+    assert ends(receiver, pod) == [(0, 5), (1, 9)]
+
+
+def test_what_the_api_says_later_is_reported_to_a_receiver_that_has_all_bytes(tmp_path: Path) -> None:
+    pod, receiver, api = Pod(tmp_path), Receiver(), Api()
+    pod.write(b"zero\n")
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    api.says(0)
+    with finding(tmp_path, receiver.record(), pods=api) as finder:
+        finder.drain(100.0)
+        receiver.take_drained(finder, 100.0)
+    assert ends(receiver, pod) == [(0, 5)]
+    told = [mark.values for mark in receiver.marks(pod) if isinstance(mark, Attributes)]
+    assert [values.get("k8s.node.name") for values in told] == [None, "node-1"]
+
+
+def test_a_run_has_news_when_the_end_of_an_attempt_is_known_and_its_bytes_are(tmp_path: Path) -> None:
+    pod, api, copied = Pod(tmp_path), Api(), Copied([10.0])
+    pod.write(b"zero\n")
+    runs = ContainerRuns(ContainerOptions(str(tmp_path), "cri", run_from="path:{run}/**", pods=api, copies=copied))
+
+    def facts() -> int:
+        found, _ = runs.look() or ({}, [])
+        return found["ns"][1].facts
+
+    assert (unknown := facts()) == 0
+    api.says()
+    assert (running := facts()) != unknown
+    api.says(0, known=11.0)
+    assert facts() == running
+    copied.at.append(12.0)
+    assert facts() not in (unknown, running)
 
 
 def test_an_end_is_reported_once_over_restarts_of_the_agent_and_of_the_receiver(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""What the Kubernetes API says of pods, whenever it says it, and what becomes of pods that it does not know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from integration.harness.places import SITE, Place, Program, Receiver, until
+from integration.harness.pods_api import PodsApi, pods_api
+from tests.sources.containers.node import Pod
+
+LINE = b"2026-11-28T10:00:00.1Z stdout F step 1\n"
+
+
+def agent(place: Place, receiver: Receiver, api: PodsApi, *args: str) -> Program:
+    where = ("--receiver", receiver.address, "--site", SITE, "--root", str(place.root))
+    return place.start("agent", "--source", "cri", *where, *api.options, *args)
+
+
+def a_pod(root: Path, number: int) -> Pod:
+    root.mkdir(exist_ok=True)
+    pod = Pod(root, name=f"j-{number}", uid=f"{number:08x}-0d43-4c8e-9a6f-1e2d3c4b5a69")
+    pod.write(LINE)
+    return pod
+
+
+def exits(place: Place, receiver: Receiver) -> dict[str, list[int]]:
+    """The exit codes in each log, by its pod."""
+    listed = place.call("streams", "-o", "json", "--receiver", receiver.address)
+    listed.ends()
+    found = [json.loads(line) for line in listed.printed.splitlines()]
+    return {one["log"].split("/")[1].split(".")[0]: [each["code"] for each in one["exits"]] for one in found}
+
+
+def test_an_end_is_recorded_though_the_log_was_sealed_long_before(place: Place) -> None:
+    receiver = place.serve()
+    pods = [a_pod(place.root, number) for number in range(2)]
+    with pods_api(place.directory / "api") as api:
+        for pod in pods:
+            api.says(pod)
+        program = agent(place, receiver, api, "--idle", "1")
+        until(lambda: program.said.count("sealed at offset") == 2, program.talk)
+        api.ends(pods[0], 137, reason="OOMKilled")
+        until(lambda: exits(place, receiver) == {"j-0": [137], "j-1": []}, program.talk)
+        assert program.stop() == 0, program.talk()
+        api.ends(pods[1], 3)  # while no agent runs
+        program = agent(place, receiver, api, "--idle", "1")
+        until(lambda: exits(place, receiver) == {"j-0": [137], "j-1": [3]}, program.talk)
+        assert program.stop() == 0, program.talk()
+    assert all(one["sealed"] for one in receiver.streams("ns").values())
+    shown = place.call("status", "ns", "--receiver", receiver.address)
+    shown.ends()
+    assert "1 failed" in shown.printed, shown.talk()
+    assert place.call("verify", "ns", "--store", str(receiver.store), "--source", str(place.root)).ends() == 0
