@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from integration.harness.places import SITE, Place, Program, Receiver, until
 from integration.harness.pods_api import PodsApi, pods_api
 from tests.sources.containers.node import Pod
@@ -52,3 +54,35 @@ def test_an_end_is_recorded_though_the_log_was_sealed_long_before(place: Place) 
     shown.ends()
     assert "1 failed" in shown.printed, shown.talk()
     assert place.call("verify", "ns", "--store", str(receiver.store), "--source", str(place.root)).ends() == 0
+
+
+@pytest.mark.parametrize("by", [(), ("--run-from", "job")], ids=["by-name", "by-job"])
+def test_once_waits_for_what_the_api_says_of_pods_and_of_their_ends(place: Place, by: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    pods = [a_pod(place.root, number) for number in range(5)]
+    with pods_api(place.directory / "api") as api:
+        for pod in pods:
+            api.ends(pod, 7, labels={"job-name": "j"})
+        program = agent(place, receiver, api, "--once", *by)
+        assert program.ends() == 0, program.talk()
+    assert exits(place, receiver) == {pod.name: [7] for pod in pods}
+    shown = place.call("logs", "job/j", "--notes", "off", "--receiver", receiver.address)
+    assert (shown.ends(), len(shown.printed.splitlines())) == (0, 5), shown.talk()
+
+
+def test_logs_of_pods_that_the_api_has_not_named_wait_and_are_counted(place: Place) -> None:
+    receiver = place.serve()
+    named, unnamed = (a_pod(place.root, number) for number in range(2))
+    sentence = f"1 log was not sent, {unnamed.log}: the Kubernetes API, which --run-from 'job' asks, has not named its"
+    with pods_api(place.directory / "api") as api:
+        api.says(named, labels={"job-name": "j"})
+        program = agent(place, receiver, api, "--once", "--run-from", "job")
+        assert program.ends() == 3, program.talk()
+        assert sentence in program.said
+        receiver.holds(bytes(named.written), named.log, run="j")
+        api.refuse(403)
+        program = agent(place, receiver, api, "--run-from", "job")
+        program.says("403")
+        assert "logs wait until it names their pods" in program.said
+        assert program.stop() == 3, program.talk()
+        assert f"2 logs were not sent, such as {named.log}" in program.said

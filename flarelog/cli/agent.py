@@ -82,7 +82,8 @@ def command(
       0   everything is stored
       1   something was not sent
       2   an option is wrong
-      3   --root did not appear, or --once found no run there
+      3   --root did not appear, or --once found no run there, or the Kubernetes
+          API, which --run-from asks, has not named the pods of some logs
       4   no receiver answered
       5   the receiver or the site does not allow a run, or a newer sidecar has
           taken it over; with --once: the Kubernetes API refuses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,11 +13,12 @@ import click
 from flarelog.cli.options import is_flag
 from flarelog.cli.running import checked
 from flarelog.cli.sending import Sender
+from flarelog.errors import FlarelogError
 from flarelog.kubernetes.client import Api
 from flarelog.kubernetes.kubelet import Kubelet
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.kubernetes.podlogs import PodLogs
-from flarelog.kubernetes.watcher import Pods
+from flarelog.kubernetes.watcher import WITHOUT, Pods
 from flarelog.sender.agent import AgentOptions
 from flarelog.sender.outcome import worst
 from flarelog.sources.api.mirror import Mirror as ApiMirror
@@ -31,9 +33,12 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.runs import KIND
 from flarelog.sources.kubelet.mirror import Mirror
 
+log = logging.getLogger(__name__)
+
 KINDS = (*LAYOUTS, "kubelet", "api")
 ROOTS = {"cri": "/var/log/pods", "docker": "/var/lib/docker/containers"}
 AWAY = 10.0  # seconds between two attempts to watch pods, at most: logs depend on that
+UNTOLD = "logs are sent without their labels, and without how their containers ended"
 _OF_FILES = ("start_at", "ignore_older")
 
 
@@ -69,7 +74,8 @@ def senders(
     elif kind != "docker" and (where.is_there or not options.run_from.startswith(KIND)):
         if not where.url:
             raise click.UsageError(f"--run-from {options.run_from} needs the Kubernetes API: give --api")
-        pods = checked(lambda: Pods(where, node))
+        waits = f"logs wait until it names their pods, because --run-from {options.run_from} asks it"
+        pods = checked(lambda: Pods(where, node, without=WITHOUT if options.run_from.startswith(KIND) else waits))
     if kind == "kubelet":
         if root is not None:
             raise click.UsageError("--root is for files: --source kubelet reads them from the node's kubelet")
@@ -104,7 +110,7 @@ def senders(
         made = [*agents(logs)]
         sent: list[Sender[int]] = [Mirrored(mirror, made, once=once)] if mirror is not None else made
         facts = [one for one in (pods, gangs) if one is not None]
-        return [Informed(sent, facts, pods if once and logs.asks_labels else None)]
+        return [Informed(sent, facts, pods if once and kind != "api" else None, demands=logs.asks_labels)]
 
     return make
 
@@ -125,15 +131,20 @@ class Together:
 
 
 class Informed(Together):
-    """*senders*, and the *facts* that they pass on, kept up to date until these have ended. *needed*: pods that must be
-    known before the senders look, once, for runs.
+    """*senders*, and the *facts* that they pass on, kept up to date until these have ended. *needed*: pods that are
+    awaited for a while before the senders look, once; *demands*: they tell the runs of the logs.
     """
 
     def __init__(
-        self, senders: Sequence[Sender[int]], facts: Sequence[Sender[int]], needed: Pods | None = None
+        self,
+        senders: Sequence[Sender[int]],
+        facts: Sequence[Sender[int]],
+        needed: Pods | None = None,
+        *,
+        demands: bool = False,
     ) -> None:
         super().__init__(senders)
-        self._facts, self._needed = facts, needed
+        self._facts, self._needed, self._demands = facts, needed, demands
         self._draining = asyncio.Event()
 
     async def run(self) -> int:
@@ -141,12 +152,21 @@ class Informed(Together):
         kept = [asyncio.create_task(one.run()) for one in self._facts]
         try:
             if self._needed is not None:
-                await unless(self._draining, self._needed.learn(ANSWERS_WITHIN))
+                await unless(self._draining, self._learn(self._needed))
             return worst(await asyncio.gather(*(sender.run() for sender in self._senders)))
         finally:
             for one in self._facts:
                 one.drain()
             await asyncio.gather(*kept, return_exceptions=True)
+
+    async def _learn(self, pods: Pods) -> None:
+        """Wait until *pods* are known, for a while. Raises FlarelogError if the senders cannot do without."""
+        try:
+            await pods.learn(ANSWERS_WITHIN)
+        except FlarelogError:
+            if self._demands:
+                raise
+            log.warning("the Kubernetes API did not list the pods: %s", UNTOLD)
 
     def drain(self) -> None:
         self._draining.set()

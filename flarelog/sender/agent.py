@@ -17,7 +17,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 import grpc
 
-from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, CannotConnect, FlarelogError, InvalidOption, NotFound, TimedOut
+from flarelog.errors import (
+    FAILED,
+    GAPS,
+    NOT_FOUND,
+    OK,
+    TIMEOUT,
+    CannotConnect,
+    FlarelogError,
+    InvalidOption,
+    NotFound,
+    TimedOut,
+)
 from flarelog.model import Started
 from flarelog.names import shown
 from flarelog.options import option
@@ -144,7 +155,9 @@ class Agent:
         if left:
             log.error("%d more run%s not sent; a restarted agent sends them", left, " was" if left == 1 else "s were")
         codes = [outcome.exit_code for outcome in self._outcomes.values()] + [FAILED] * bool(self._said)
-        codes += [TIMEOUT] * bool(left)
+        if unknown := self._source.unknown():
+            log.error("%s", unknown)
+        codes += [TIMEOUT] * bool(left) + [NOT_FOUND] * bool(unknown)
         return worst(codes)
 
     def _look(self) -> tuple[tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None, float]:

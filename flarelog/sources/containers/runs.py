@@ -7,6 +7,7 @@ import os
 from typing import NamedTuple
 
 from flarelog.errors import InvalidName
+from flarelog.kubernetes.pods import Pod
 from flarelog.sources.base import Contents
 from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.layouts import Container
@@ -26,6 +27,8 @@ class ContainerRuns:
 
     def __init__(self, wanted: ContainerOptions) -> None:
         self._wanted = wanted
+        self._placed = set[str]()  # directories of containers whose run was known in any look
+        self._unknown: list[str] = []  # logs that are in no run, because nothing is known of their pods
         self._finder = Containers(wanted, watch=PollWatch())  # one for all looks: it reports each trouble once
 
     @property
@@ -40,6 +43,7 @@ class ContainerRuns:
             return None
         sums: dict[str, _Sum] = {}
         facts: dict[str, int] = {}
+        placed, self._unknown = set[str](), []
         troubles: list[str] = []
         for container, names in self._finder.present():
             try:
@@ -47,30 +51,56 @@ class ContainerRuns:
             except InvalidName as error:
                 troubles.append(f"{container.log} is not sent: {error}")
                 continue
+            if run or container.directory in self._placed:
+                placed.add(container.directory)
+            elif names and self._wanted.asks_labels and self._pod(container) is None:
+                self._unknown.append(container.log)
             if run:
                 files, size, newest = sums.get(run, _Sum())
                 for found in names.values():
                     files, size, newest = files + 1, size + found.size, max(newest, found.modified)
                 sums[run], facts[run] = _Sum(files, size, newest), facts.get(run, 0) ^ self._facts(container)
-        found = {run: Contents(*seen, facts[run]) for run, seen in sums.items()}
-        return {run: (changed(self._wanted, run=run), seen) for run, seen in found.items()}, troubles
+        self._placed = placed
+        runs = {run: (changed(self._wanted, run=run), Contents(*seen, facts[run])) for run, seen in sums.items()}
+        return runs, troubles
 
     def _facts(self, container: Container) -> int:
         """A number for what the API says of *container* that its log is to have."""
-        wanted = self._wanted
-        pod = wanted.pods.of(container.uid) if wanted.pods is not None else None
+        pod, copies = self._pod(container), self._wanted.copies
         if pod is None:
             return 0
-        seen = math.inf if wanted.copies is None else wanted.copies.seen(container.directory)
+        seen = math.inf if copies is None else copies.seen(container.directory)
         ended = [n for (name, n), end in pod.ends.items() if name == container.name and end.known <= seen]
         return hash((container.directory, pod.reason, *sorted(ended)))
+
+    def _pod(self, container: Container) -> Pod | None:
+        return self._wanted.pods.of(container.uid) if self._wanted.pods is not None else None
+
+    def unknown(self) -> str:
+        """Which logs were in no run in the latest look, because nothing is known of their pods, as a sentence; empty:
+        none were.
+        """
+        if not self._unknown:
+            return ""
+        one, first = len(self._unknown) == 1, min(self._unknown)
+        which = f"1 log was not sent, {first}" if one else f"{len(self._unknown)} logs were not sent, such as {first}"
+        named = f"the Kubernetes API, which {self._asked} asks, has not named {'its pod' if one else 'their pods'}"
+        return f"{which}: {self._silence or named}"
+
+    @property
+    def _asked(self) -> str:
+        return f"--run-from '{self._wanted.run_from}'"
+
+    @property
+    def _silence(self) -> str:
+        """A sentence if the API is to tell the runs, and has not answered."""
+        pods = self._wanted.pods
+        unheard = self._wanted.asks_labels and pods is not None and not pods.listed
+        return f"the Kubernetes API, which {self._asked} asks, has not answered" if unheard else ""
 
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is none. May block."""
         name = next((container.log for container, names in self._finder.present() if names), "")
-        wanted = self._wanted
-        if name and wanted.asks_labels and wanted.pods is not None and not wanted.pods.listed:
-            return f"the Kubernetes API, which --run-from '{wanted.run_from}' asks, has not answered"
         if name:
-            return f"--run-from '{wanted.run_from}' gives no run for any log, such as {name}"
+            return self._silence or f"{self._asked} gives no run for any log, such as {name}"
         return self._finder.unmatched(empty=True)

@@ -204,6 +204,10 @@ class Directories:
             runs[run] = wanted, Contents(files, size, max(each.newest for each in seen))
         return runs, troubles
 
+    def unknown(self) -> str:
+        """As of containers' runs: a directory's path tells its run."""
+        return ""
+
     def unmatched(self) -> str:
         """Why no run has a log, as a sentence; empty where there is no file. May block."""
         if self._pattern.many:

@@ -65,7 +65,8 @@ class Mirror(Copying):
                 await unless(self._draining, self._first())
                 self.drain()
             finding = asyncio.create_task(self._find())
-            sending = [asyncio.ensure_future(sender.run()) for sender in senders]
+            # Once: after the last look, so that senders find all bytes, and ends of attempts whose copies are whole.
+            sending = [asyncio.ensure_future(sender.run()) for sender in senders if not once]
             await self._draining.wait()
             finding.cancel()
             for task in self._tasks.values():
@@ -77,6 +78,7 @@ class Mirror(Copying):
                     await asyncio.gather(*(self._to_the_end(name, copy) for name, copy in self._copies.items()))
             except TimeoutError:
                 log.warning("the kubelet did not answer within %g s; its latest bytes are not sent", LAST_WITHIN)
+            sending = sending or [asyncio.ensure_future(sender.run()) for sender in senders]
             for sender in senders:
                 sender.drain()
             return await asyncio.gather(*sending)

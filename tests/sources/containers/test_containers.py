@@ -21,8 +21,8 @@ from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
 from flarelog.sources.containers.row import Row
 from flarelog.sources.containers.runs import ContainerRuns
+from flarelog.sources.containers.tail import ContainerTail
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import listed
 from flarelog.sources.files.watch import Change, What
 from flarelog.values import changed as changed_info
@@ -44,7 +44,7 @@ class Named(Containers):
         return name.removeprefix("ns/").partition(f".{UID[:8]}/")[0].replace("-", "/")
 
     @property
-    def logs(self) -> Mapping[str, Tail]:
+    def logs(self) -> Mapping[str, ContainerTail]:
         return {self._theirs(name): tail for name, tail in super().logs.items()}
 
     async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
@@ -744,6 +744,45 @@ def test_an_api_that_tells_no_run_because_it_does_not_answer_is_said(tmp_path: P
     wanted = ContainerOptions(str(tmp_path), "cri", run_from="label:team", pods=Silent())
     sentence = "the Kubernetes API, which --run-from 'label:team' asks, has not answered"
     assert ContainerRuns(wanted).unmatched() == sentence
+
+
+class Names:
+    """An API that has named the pods of *team*."""
+
+    version = 0
+
+    def __init__(self, *named: Pod, listed: bool = True) -> None:
+        self.named, self.listed = list(named), listed
+
+    def of(self, uid: str) -> Facts | None:
+        pod = next((pod for pod in self.named if pod.uid == uid), None)
+        return Facts(uid, "ns", pod.name, "", {"team": "blue"} if pod.name != "none" else {}, "", {}) if pod else None
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_logs_of_pods_that_the_api_has_not_named_are_counted(tmp_path: Path, listed: bool) -> None:
+    known, other, third, free = (
+        Pod(tmp_path, name=name, uid=f"{n}b2f7c1e-0d43") for n, name in enumerate(("known", "other", "third", "none"))
+    )
+    for pod in (known, other, third, free):
+        pod.write(b"one\n")
+    api = Names(known, free, listed=listed)
+    runs = ContainerRuns(ContainerOptions(str(tmp_path), "cri", run_from="label:team", pods=api))
+    assert runs.look() == ({"blue": (ANY, ANY)}, [])
+    asked = "the Kubernetes API, which --run-from 'label:team' asks, has not"
+    silent = f"{asked} answered"
+    assert runs.unknown() == "2 logs were not sent, such as ns/other.1b2f7c1e/main.log: " + (
+        f"{asked} named their pods" if listed else silent
+    )
+    api.named = [third]  # it forgets a pod that was deleted, whose files are still there
+    runs.look()
+    assert runs.unknown().endswith(f"{asked} named their pods" if listed else silent)
+    api.named = [other, third]
+    assert runs.look() == ({"blue": (ANY, ANY)}, [])
+    assert (
+        runs.unknown()
+        == f"1 log was not sent, ns/none.3b2f7c1e/main.log: {silent if not listed else asked + ' named its pod'}"
+    )
 
 
 def test_a_damaged_compressed_file_is_said_and_holds_up_nothing(tmp_path: Path) -> None:

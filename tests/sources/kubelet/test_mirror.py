@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,24 @@ def look(mirror: Mirror) -> None:
 
 def directory_of(pod: Pod) -> str:
     return str(pod.directory.relative_to(pod.root))
+
+
+def test_once_nothing_is_sent_before_all_of_it_is_copied_and_known_to_be_whole(tmp_path: Path) -> None:
+    with mirrored(tmp_path) as mirror:
+        pod, found = Pod(tmp_path / "pods"), list[tuple[bytes, bool]]()
+        pod.write(b"line\n" * 1000)
+
+        class Sender:
+            async def run(self) -> int:
+                copied = Path(mirror.root, directory_of(pod), "0.log").read_bytes()
+                found.append((copied, mirror.seen(directory_of(pod)) > -math.inf))
+                return 0
+
+            def drain(self) -> None: ...
+
+        assert asyncio.run(mirror.run([Sender()], once=True)) == [0]
+        assert found == [(bytes(pod.written), True)]
+        Path(mirror.root).parent.mkdir()  # for the end of the block
 
 
 def test_only_a_container_that_came_after_the_first_look_is_new(tmp_path: Path) -> None:
