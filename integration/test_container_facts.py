@@ -86,3 +86,28 @@ def test_logs_of_pods_that_the_api_has_not_named_wait_and_are_counted(place: Pla
         assert "logs wait until it names their pods" in program.said
         assert program.stop() == 3, program.talk()
         assert f"2 logs were not sent, such as {named.log}" in program.said
+
+
+@pytest.mark.parametrize("source", ["files", "cri", "kubelet", "api"])
+def test_a_state_directory_is_made_or_one_sentence_says_why_not(place: Place, source: str) -> None:
+    receiver = place.serve()
+    pod = a_pod(place.root, 0)
+    where = ("--receiver", receiver.address, "--site", SITE, "--source", source)
+    with pods_api(place.directory / "api") as api:
+        given = {"files": (), "cri": api.options}.get(source, (*api.options, "--node", "site-1"))
+        rooted = ("--root", str(place.root)) if source in ("files", "cri") else ()
+        bad = place.start("agent", *where, *given, *rooted, "--state", "/proc/flarelog/state")
+        assert bad.ends() == 5, bad.talk()
+        said = "flarelog: the state directory /proc/flarelog/state cannot be created: No such file or directory"
+        assert bad.said.strip() == said
+        state = place.directory / "missing" / "state"
+        api.says(pod)
+        good = place.start("agent", *where, *given, *rooted, "--state", str(state))
+        until(state.is_dir, good.talk)
+        good.heeds_signals()
+        good.stop()
+        assert "Traceback" not in good.talk()
+        unusable = place.start("agent", *where, *given, *rooted, "--state", "/proc", "--once")
+        copies = source in ("kubelet", "api")
+        assert unusable.ends() == 5 * copies, unusable.talk()
+        assert ("flarelog: copies of logs cannot be kept in /proc" in unusable.said) is copies

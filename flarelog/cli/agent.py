@@ -20,6 +20,7 @@ from flarelog.sender.outcome import worst
 from flarelog.sender.starts import of_process
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
+from flarelog.sources.files.checkpoint import state_directory
 from flarelog.sources.files.patterns import HIDDEN, PART, SourceOptions
 from flarelog.sources.spool.series import of_spools
 from flarelog.values import changed
@@ -119,13 +120,14 @@ def command(
     def targets(run_id: str, of_spool: Wanted) -> list[SidecarOptions]:
         return [changed(wanted(address, run_id, of_spool), once=True, state=None) for address in receivers]
 
-    once = bool(sidecar.keywords.get("once"))
+    once, state = bool(sidecar.keywords.get("once")), sidecar.keywords.get("state")
+    if state:
+        checked(lambda: state_directory(state))
 
     def agents(logs: Wanted, *, others: bool = False) -> list[Sender[int]]:
         return [Agent(logs, options, partial(wanted, address), others=others) for address in receivers]
 
     if kind != "files":
-        state = sidecar.keywords.get("state")
         where, ranks = checked(kubernetes), bool(sidecar.keywords.get("ranks", True))
         count = len(receivers)
         given = (kind, root, site, source, consents, options, where, state, agents)

@@ -81,7 +81,8 @@ def senders(
             raise click.UsageError("--root is for files: --source kubelet reads them from the node's kubelet")
         if not (where.kubelet_url or where.url):
             raise click.UsageError("--source kubelet needs an address: give --kubelet or --api")
-        mirror = Mirror(checked(lambda: Kubelet(where, node)), lambda directory: wanted(directory), state, pods)
+        kubelet = checked(lambda: Kubelet(where, node))
+        mirror = checked(lambda: Mirror(kubelet, lambda directory: wanted(directory), state, pods))
         root = mirror.root
     given = {name: value for name, value in source.keywords.items() if name not in _OF_FILES}
     for name in filter(is_flag, _OF_FILES):

@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -23,7 +22,15 @@ from flarelog.kubernetes.pods import Pod
 from flarelog.model import API
 from flarelog.sources.api.kept import Kept
 from flarelog.sources.api.reader import IDLE, UNSEEN, Reader, Server
-from flarelog.sources.containers.copies import ANSWERS_WITHIN, LAST_WITHIN, Copying, Sender, unless
+from flarelog.sources.containers.copies import (
+    ANSWERS_WITHIN,
+    LAST_WITHIN,
+    Copying,
+    Sender,
+    made_in,
+    no_copies,
+    unless,
+)
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +59,8 @@ class Pods(Protocol):
 
 class Mirror(Copying):
     """Writes the logs that *server* gives of *pods* into ``root``, while *senders* made for that directory send them to
-    *receivers* receivers. *state*: the directory in which the files outlive the agent. Raises InvalidOption.
+    *receivers* receivers. *state*: the directory in which the files outlive the agent. Raises InvalidOption, and
+    NotAllowed if it cannot be used.
     """
 
     tells_losses = True  # a file has the name of a rotated one once its attempt has ended: nothing was rotated
@@ -63,7 +71,7 @@ class Mirror(Copying):
         super().__init__()
         self._server, self._pods, self._wanted, self._receivers = server, pods, wanted, receivers
         self._lasting = state is not None
-        self._made = os.path.join(state, "flarelog-api") if state else tempfile.mkdtemp(prefix="flarelog-api-")
+        self._made = os.path.join(state, "flarelog-api") if state else made_in(None, "flarelog-api-")
         self.root = os.path.join(self._made, "pods")
         self._scratch = Path(self._made, "scratch")
         self._lock = self._prepare()
@@ -77,10 +85,13 @@ class Mirror(Copying):
         self._failed: list[int] = []  # the exit codes of logs that could not be read once
 
     def _prepare(self) -> int:
-        os.makedirs(self.root, mode=0o700, exist_ok=True)
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        self._scratch.mkdir()
-        lock = os.open(os.path.join(self._made, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.makedirs(self.root, mode=0o700, exist_ok=True)
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.mkdir()
+            lock = os.open(os.path.join(self._made, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise no_copies(self._made, error) from error
         if locks.take(lock) is False:
             os.close(lock)
             raise InvalidOption(f"another agent uses {self._made}: give each its own --state")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import tempfile
 import time
 from collections.abc import Coroutine
 from typing import Protocol
+
+from flarelog.errors import NotAllowed
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +61,18 @@ async def unless(draining: asyncio.Event, work: Coroutine[object, None, None]) -
     finally:
         for task in tasks:
             task.cancel()
+
+
+def made_in(directory: str | None, prefix: str) -> str:
+    """A new directory for copies in *directory*, by default that of temporary files. Raises NotAllowed."""
+    try:
+        return tempfile.mkdtemp(prefix=prefix, dir=directory)
+    except OSError as error:
+        raise no_copies(directory or "the directory of temporary files", error) from error
+
+
+def no_copies(directory: str, error: OSError) -> NotAllowed:
+    return NotAllowed(f"copies of logs cannot be kept in {legible(directory)}: {error.strerror}")
 
 
 class Sender(Protocol):

@@ -27,6 +27,14 @@ Starts = dict[str, tuple[str, int]]
 """File identity: (log, the source offset where its reading began)."""
 
 
+def state_directory(path: str) -> None:
+    """Make the directory *path* of ``--state``. Raises NotAllowed."""
+    try:
+        make_directory(path)
+    except OSError as error:
+        raise NotAllowed(f"the state directory {path} cannot be created: {error.strerror}") from error
+
+
 class Checkpoint:
     """One file in *directory*, ``RUN.SITE.DIGEST.json``, for the logs that *site* sends of *run* to *receiver*,
     replaced as a whole.
@@ -40,10 +48,7 @@ class Checkpoint:
         digest = hashlib.blake2b(self._owner.encode(), digest_size=6).hexdigest()
         self.path = Path(directory) / f"{name[:_LONGEST]}.{digest}.json"
         self._saved: Starts | None = None
-        try:
-            make_directory(directory)
-        except OSError as error:
-            raise NotAllowed(f"the state directory {directory} cannot be created: {error.strerror}") from error
+        state_directory(directory)
 
     def load(self) -> Starts:
         """The saved state; empty, with a warning, when it is invalid."""

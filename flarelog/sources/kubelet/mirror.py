@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from flarelog.errors import FlarelogError
 from flarelog.kubernetes.attempts import Attempt
 from flarelog.kubernetes.client import is_final
 from flarelog.kubernetes.watcher import Pods
-from flarelog.sources.containers.copies import ANSWERS_WITHIN, LAST_WITHIN, Copying, Sender, unless
+from flarelog.sources.containers.copies import ANSWERS_WITHIN, LAST_WITHIN, Copying, Sender, made_in, unless
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.kubelet.copy import Copy, Server
 
@@ -42,7 +41,7 @@ class Mirror(Copying):
     ) -> None:
         super().__init__()
         self._server, self._wanted, self._pods = server, wanted, pods
-        self._made = tempfile.mkdtemp(prefix="flarelog-kubelet-", dir=state)
+        self._made = made_in(state, "flarelog-kubelet-")
         self.root = os.path.join(self._made, "pods")
         os.mkdir(self.root)
         self._lost: set[str] = set()  # paths of copies whose end was not seen
