@@ -111,3 +111,19 @@ def test_a_state_directory_is_made_or_one_sentence_says_why_not(place: Place, so
         copies = source in ("kubelet", "api")
         assert unusable.ends() == 5 * copies, unusable.talk()
         assert ("flarelog: copies of logs cannot be kept in /proc" in unusable.said) is copies
+
+
+def test_an_evicted_pod_whose_container_the_kubelet_lost_is_shown_with_the_others(place: Place) -> None:
+    receiver = place.serve()
+    pod = a_pod(place.root, 0)
+    ended = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+    status = {"name": pod.container, "restartCount": 0, "state": {"terminated": ended}}
+    with pods_api(place.directory / "api") as api:
+        api.says(pod, phase="Failed", reason="Evicted", containerStatuses=[status])
+        for _ in range(2):
+            assert agent(place, receiver, api, "--once").ends() == 0
+    assert exits(place, receiver) == {"j-0": [137]}
+    for command in ("status", "logs"):
+        shown = place.call(command, "ns", "--receiver", receiver.address)
+        shown.ends()
+        assert "Kubernetes ended the pod: Evicted, ContainerStatusUnknown" in shown.talk()

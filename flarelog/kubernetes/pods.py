@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from flarelog.checksum import EMPTY_DIGEST
@@ -23,6 +24,7 @@ from flarelog.values import frozen
 
 JOB_LABELS = ("training.kubeflow.org/job-name", "batch.kubernetes.io/job-name", "job-name", "ray.io/cluster")
 NODE, REASON = "k8s.node.name", "k8s.pod.status.reason"  # attributes
+LOST = "lost://"  # the identity of a container whose end nobody saw
 _KEPT = 320  # characters of a value, and of a label's key
 _KILLED, _TERMINATED = 137, 143  # the exit codes of a container whose main process died of SIGKILL and SIGTERM
 _ID_SHOWN = 32  # characters of a container's id
@@ -40,6 +42,11 @@ class Ended:
     ended: int
     cause: str = ""  # why the pod was ended, if this attempt ended so
     known: float = field(default=0.0, compare=False)  # since when it is known, by the monotonic clock; 0: unknown
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody saw the end: the kubelet had lost the container."""
+        return self.identity.startswith(LOST)
 
     @property
     def process(self) -> str:
@@ -151,7 +158,7 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         for one in _list(status.get(key))
     ]
     attempts = {str(one.get("name")): count for one in statuses if isinstance(count := one.get("restartCount"), int)}
-    ended = dict(end for one in statuses for end in _ends(one, _cause(metadata, status)))
+    ended = dict(end for one in statuses for end in _ends(uid, one, _cause(metadata, status)))
     running = ((str(one.get("name")), one) for one in statuses if mapping(one.get("state")).get("running") is not None)
     ids = {(name, attempts.get(name, 0)): str(one.get("containerID") or "") for name, one in running}
     return Pod(
@@ -164,7 +171,7 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         _reason(status),
         {str(one.get("name")): (str(one.get("containerID") or ""), str(one.get("image") or "")) for one in statuses},
         ended,
-        ids | {attempt: end.identity for attempt, end in ended.items()},
+        ids | {attempt: end.identity for attempt, end in ended.items() if not end.is_lost},
         attempts,
         ranks(labels, annotations, containers),
         _owner(metadata, labels),
@@ -215,9 +222,9 @@ def _owner(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str,
     return "", ""
 
 
-def _ends(status: Mapping[str, Any], cause: _Cause) -> Iterator[tuple[tuple[str, int], Ended]]:
-    """The ends of attempts in the status of a container: of the present one, and of the one before. Only the present
-    one can have ended for the *cause* for which the pod was ended.
+def _ends(uid: str, status: Mapping[str, Any], cause: _Cause) -> Iterator[tuple[tuple[str, int], Ended]]:
+    """The ends of attempts in the status of a container of the pod *uid*: of the present one, and of the one before.
+    Only the present one can have ended for the *cause* for which the pod was ended.
     """
     name, attempt = str(status.get("name")), status.get("restartCount")
     if not isinstance(attempt, int):
@@ -225,11 +232,16 @@ def _ends(status: Mapping[str, Any], cause: _Cause) -> Iterator[tuple[tuple[str,
     now, before = mapping(status.get("state")), mapping(mapping(status.get("lastState")).get("terminated"))
     # A container that waits to be restarted has not begun its next attempt.
     for number, said in ((attempt, mapping(now.get("terminated"))), (attempt - ("waiting" not in now), before)):
-        identity, code = said.get("containerID"), said.get("exitCode")
+        identity, code, reason = said.get("containerID"), said.get("exitCode"), str(said.get("reason") or "")
+        if not identity and said is not before and isinstance(code, int):
+            # The kubelet lost the container, and made the exit code up.
+            identity = f"{LOST}{blake2b(f'{uid}/{name}/{attempt}'.encode(), digest_size=16).hexdigest()}"
         if identity and isinstance(code, int) and 0 <= code < 256 and number >= 0:
             times = _moment(said.get("startedAt")), _moment(said.get("finishedAt"))
             why = "" if said is before else cause.of(code, times[1])
-            yield (name, number), Ended(str(identity), code, str(said.get("reason") or ""), *times, why)
+            if str(identity).startswith(LOST):
+                why = ", ".join(filter(None, (cause.reason, reason)))
+            yield (name, number), Ended(str(identity), code, reason, *times, why)
 
 
 def _moment(text: object) -> int:

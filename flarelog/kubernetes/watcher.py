@@ -139,7 +139,7 @@ class Pods:
         ends = told | {
             key: changed(end, known=now)
             for key, end in pod.ends.items()
-            if key not in told or not (end == told[key] or told[key].cause)
+            if key not in told or not (end == told[key] or told[key].cause or end.is_lost)
         }
         pod = changed(pod, ends=_latest(ends), ids=_latest(ids | dict(pod.ids)))
         if before != pod:

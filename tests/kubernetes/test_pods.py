@@ -115,6 +115,28 @@ def test_an_earlier_attempt_has_not_ended_for_what_ended_the_pod() -> None:
     assert {attempt: end.cause for (_, attempt), end in made.ends.items()}[2] == ""
 
 
+@pytest.mark.parametrize("reason", ["Evicted", ""])
+def test_an_end_that_the_kubelet_did_not_see_is_reported_as_such(reason: str) -> None:
+    lost = recorded("evicted")
+    (status,) = lost["status"]["containerStatuses"]
+    unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+    status |= {"state": {"terminated": unknown}, "lastState": {}}
+    lost["status"] |= {"reason": reason, "conditions": []}
+    first, again = pod_of(lost), pod_of(lost)
+    assert first is not None
+    assert first == again
+    ((key, end),) = first.ends.items()
+    mark = end.mark(7)
+    assert (mark.status, mark.cause) == (
+        137,
+        f"{reason}, ContainerStatusUnknown" if reason else "ContainerStatusUnknown",
+    )
+    assert first.identity(*key) == "", "the mark's id is no container's"
+    another = pod_of({**lost, "metadata": {**lost["metadata"], "uid": "2"}})
+    assert another is not None
+    assert {end.process for end in another.ends.values()}.isdisjoint({mark.process})
+
+
 def test_a_container_that_waits_to_be_restarted_has_ended_in_its_latest_attempt() -> None:
     found = recorded("attempts")
     (status,) = found["status"]["containerStatuses"]

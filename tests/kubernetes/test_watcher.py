@@ -57,6 +57,15 @@ def test_the_ends_of_all_attempts_stay_known_up_to_a_limit(tmp_path: Path) -> No
     assert [attempt for _, attempt in pod.ends] == list(range(100 - ENDS, 100))
 
 
+def test_an_end_that_was_seen_stays_though_the_kubelet_loses_the_container(tmp_path: Path) -> None:
+    seen, lost = attempt(1), attempt(1)
+    unknown = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+    lost["status"]["containerStatuses"][0]["state"] = {"terminated": unknown}
+    pod = known(tmp_path, ("ADDED", seen), ("MODIFIED", lost))
+    assert pod is not None
+    assert [end.status for end in pod.ends.values()] == [1]
+
+
 def test_since_when_an_end_is_known_stays_the_same_while_the_api_repeats_it(tmp_path: Path) -> None:
     began = time.monotonic()
     once = known(tmp_path, ("ADDED", attempt(1)))
