@@ -250,8 +250,8 @@ async def _shown(
         talk(zone)
     whole = reading.view.sieve is None and reading.view.choice.since is None  # otherwise lines were left out unseen
     why = ranks.unmatched() if whole and not ranks.choice.everything else ""
-    if why:
-        talk(why)
+    if said := why or ranks.unranked():
+        talk(said)
     for line in incomplete_lines(changed(info, marks=()) for info in reading.readable if info.damage):
         talk(line)  # no note between the lines reports it
     _say_missing(reading, asked)

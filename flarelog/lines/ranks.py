@@ -262,6 +262,8 @@ class RankChooser:
         self._over = False  # the run is over: no more ranks become known
         self._seen = set[int]()  # ranks of lines
         self._nameless = False  # a line's rank was unknown
+        self._unranked = False  # nothing tells the rank of the latest line, or of others around it
+        self._hidden = set[str]()  # streams of which such lines were not shown
         self._matched = False  # a line of a wanted rank was fed
         self.shown = False  # any line was shown
 
@@ -307,6 +309,7 @@ class RankChooser:
         """The verdict on the line *text*, without colours, at *offset* of *stream*: SHOW, ERRORS or HIDE."""
         stretch = self.stretch(stream, offset)
         rank = rank_of(stretch, text)
+        self._unranked = rank is None and not stretch.locals
         if self.choice.everything:
             return Verdict.SHOW
         if rank is None:
@@ -319,6 +322,19 @@ class RankChooser:
         found = self._of(stream, stretch, rank)
         self._matched = self._matched or found is Verdict.SHOW
         return self._others() if found is Verdict.WAIT else found
+
+    def hide(self, stream: str) -> None:
+        """Note that the latest line, of *stream*, was not shown."""
+        if self._unranked:
+            self._hidden.add(stream)
+
+    def unranked(self) -> str:
+        """The sentence that lines were not shown because their rank is not known; empty: there were none."""
+        if not self._hidden:
+            return ""
+        first = min(self._hidden).partition("/")[2]
+        logs = first if len(self._hidden) == 1 else f"{len(self._hidden)} logs, such as {first},"
+        return f"lines of {logs} are not shown, because their rank is not known: --rank-map tells it"
 
     def concerns(self, stream: str, offset: int) -> bool:
         """Whether to show a note at *offset* of *stream*: not in a log whose rank is known and not wanted."""
@@ -391,6 +407,8 @@ class RankedLines:
             if verdict is Verdict.SHOW or (verdict is Verdict.ERRORS and (line.level or Level.INFO) >= Level.ERROR):
                 found.append(line)
                 self._chooser.shown = True
+            else:
+                self._chooser.hide(self._stream)
         return found
 
     def concerns(self, offset: int) -> bool:

@@ -216,6 +216,26 @@ def test_why_no_line_is_of_a_rank_that_is_wanted(
     assert found.unmatched() == why
 
 
+@together(
+    ("text", "ranks", "hides"),
+    [
+        pytest.param("step 2", "first,last", True, id="a-line"),
+        pytest.param("ValueError: no", "first,last", False, id="an-error-that-is-shown"),
+        pytest.param("[rank1]: step 2", "first,last", False, id="a-prefix-tells-the-rank"),
+        pytest.param("step 2", "", False, id="everything-is-shown"),
+    ],
+)
+def test_lines_of_an_attempt_without_a_known_rank_are_not_hidden_in_silence(text: str, ranks: str, hides: bool) -> None:
+    log = info("out.log", generation(0), Attributes(0, 0, "rank:0,world-size:8"), Ended(5, 0, "rotated"),
+               generation(5, "f-2"))  # fmt: skip
+    found = chooser(log, ranks=ranks)
+    found.learn([log], over=True)
+    RankedLines(found, log.stream.key).feed(annotated([Line(0, 5, "step 1"), Line(5, 9, text)]))
+    said = "lines of site-1/out.log are not shown, because their rank is not known: --rank-map tells it"
+    assert found.unranked() == said * hides
+    assert not (ranks and found.unmatched())
+
+
 def test_without_a_choice_everything_is_shown() -> None:
     log = info()
     assert chooser(log).verdict(str(log.stream), 0) is Verdict.SHOW

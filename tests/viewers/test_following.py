@@ -1161,7 +1161,7 @@ def test_a_log_that_is_removed_before_its_turn_keeps_no_other_from_being_shown(o
     ("words", "code", "said"),
     [
         (["--rank", "0"], 3, "flarelog: the ranks of these logs are not known: --rank-map tells them"),
-        (["--rank", "0", "--rank-map", "a/**=0"], 0, ""),
+        (["--rank", "0", "--rank-map", "a/**=0"], 0, "flarelog: lines of 2 logs, such as b/log.txt, are not shown"),
         (["--rank", "9", "--rank-map", "[a-b]/**=0", "--rank-map", "c/**=1"], 3, "no log has rank 9: known are 0 to 1"),
         (["--ranks", "first"], 0, "flarelog: the ranks of these logs are not known"),  # errors have no rank
         (["--ranks", "first", "-i", "nothing"], 0, ""),
