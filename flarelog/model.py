@@ -518,13 +518,20 @@ def failing(ends: Iterable[Exit], marks: Iterable[Mark]) -> tuple[Exit, ...]:
     decides anew. *marks*: of the same log.
     """
     found = tuple(end for end in ends if not end.well)
-    told = [mark.values for mark in marks if isinstance(mark, Attributes)] if found else []
-    attempts = [(int(count), values) for values in told if (count := values.get(RESTARTS, "")).isdecimal()]
+    told = [(mark.offset, mark.values) for mark in marks if isinstance(mark, Attributes)] if found else []
+    attempts = [(int(count), *each) for each in told if (count := each[1].get(RESTARTS, "")).isdecimal()]
     if not attempts:
         return found
-    latest = max(count for count, _ in attempts)
-    ids = [values.get("container.id", "") for count, values in attempts if count == latest]
-    return tuple(end for end in found if any(one.startswith(end.process) for one in ids))
+    latest = max(count for count, _, _ in attempts)
+    begin = min(offset for count, offset, _ in attempts if count == latest)
+    ids = [(values.get("container.id", ""), count) for count, _, values in attempts]
+
+    def of_latest(end: Exit) -> bool:
+        counts = [count for one, count in ids if one.startswith(end.process)]
+        # The id of an attempt may never have been known: the place of its end then tells which one it is.
+        return latest in counts if counts else end.placed.offset > begin
+
+    return tuple(filter(of_latest, found))
 
 
 def unread_at_end(marks: Sequence[Mark]) -> str:

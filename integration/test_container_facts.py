@@ -127,3 +127,4 @@ def test_an_evicted_pod_whose_container_the_kubelet_lost_is_shown_with_the_other
         shown = place.call(command, "ns", "--receiver", receiver.address)
         shown.ends()
         assert "Kubernetes ended the pod: Evicted, ContainerStatusUnknown" in shown.talk()
+        assert command == "logs" or "1 failed" in shown.printed

@@ -49,6 +49,7 @@ def of_attempt(count: int, identity: str) -> Attributes:
 
 GOOD, BAD = Exit(5, 0, "aaaa"), Exit(5, 0, "aaaa", 1)
 AGAIN, AGAIN_BAD = Exit(9, 0, "bbbb"), Exit(9, 0, "bbbb", 2)
+LOST = Exit(5, 0, "ffff", 137)
 FIRST_ID, SECOND_ID = of_attempt(0, "aaaa-of-32"), of_attempt(1, "bbbb-of-32")
 
 
@@ -64,6 +65,13 @@ FIRST_ID, SECOND_ID = of_attempt(0, "aaaa-of-32"), of_attempt(1, "bbbb-of-32")
         pytest.param((FIRST_ID, BAD, SECOND_ID, AGAIN_BAD), (AGAIN_BAD,), id="both-failed"),
         pytest.param((FIRST_ID, BAD, of_attempt(1, "")), (), id="the-next-attempt-has-no-id-yet"),
         pytest.param((of_attempt(2, "cccc"), FIRST_ID, BAD), (), id="attributes-of-an-older-attempt-came-last"),
+        pytest.param((of_attempt(0, ""), BAD), (BAD,), id="its-id-was-never-known"),
+        pytest.param((FIRST_ID, LOST), (LOST,), id="the-kubelet-lost-it"),
+        pytest.param(
+            (FIRST_ID, Attributes(5, 0, f"{RESTARTS}:1"), replace(LOST, offset=9, until=5)),
+            (),
+            id="the-attempt-after-the-lost-one-runs",
+        ),
         pytest.param((Attributes(0, 0, f"{RESTARTS}:x,container.id:bbbb"), BAD), (BAD,), id="no-number"),
     ],
 )

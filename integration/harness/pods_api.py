@@ -41,7 +41,8 @@ class PodsApi:
     def ends(self, pod: Pod, code: int, *, labels: dict[str, str] | None = None, reason: str = "Error") -> None:
         """Let the latest attempt of *pod* end with the exit code *code*."""
         times = {"startedAt": "2026-11-28T10:00:00Z", "finishedAt": "2026-11-28T10:00:05Z"}
-        ended = {"exitCode": code, "reason": reason, "containerID": f"containerd://{pod.attempt:064x}", **times}
+        identity = f"containerd://{pod.attempt:x}{pod.uid.replace('-', ''):0<63}"
+        ended = {"exitCode": code, "reason": reason, "containerID": identity, **times}
         status = {"name": pod.container, "restartCount": pod.attempt, "state": {"terminated": ended}}
         self.says(pod, labels=labels, phase="Failed", containerStatuses=[status])
 

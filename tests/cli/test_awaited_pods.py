@@ -8,6 +8,7 @@ import pytest
 
 from flarelog.cli import containers
 from flarelog.cli.containers import Informed
+from flarelog.errors import CannotConnect
 from flarelog.kubernetes.options import KubernetesOptions
 from flarelog.kubernetes.watcher import Pods
 
@@ -28,13 +29,25 @@ class Sends:
         return False
 
 
-@pytest.mark.parametrize("demands", [True, False])
-def test_once_logs_are_sent_though_the_api_lists_no_pods(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, demands: bool
-) -> None:
+def silent(monkeypatch: pytest.MonkeyPatch) -> Pods:
+    """Pods of an API that does not answer in time."""
     monkeypatch.setattr(containers, "ANSWERS_WITHIN", 0.0)
-    pods = Pods(KubernetesOptions(api="https://127.0.0.1:1", api_token="/nowhere", api_ca="/nowhere"))
+    return Pods(KubernetesOptions(api="https://127.0.0.1:1", api_token="/nowhere", api_ca="/nowhere"))
+
+
+def test_once_logs_are_sent_though_the_api_lists_no_pods(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pods = silent(monkeypatch)
     sender = Sends(pods)
-    assert asyncio.run(Informed([sender], [], pods, demands=demands).run()) == 0
+    assert asyncio.run(Informed([sender], [], pods).run()) == 0
     assert sender.known == [False]
-    assert ("without how their containers ended" in caplog.text) is not demands  # the agent names what was not sent
+    assert "without how their containers ended" in caplog.text
+
+
+def test_once_nothing_is_sent_where_the_api_tells_the_runs_and_lists_no_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = silent(monkeypatch)
+    sender = Sends(pods)
+    with pytest.raises(CannotConnect, match="did not list the pods"):
+        asyncio.run(Informed([sender], [], pods, demands=True).run())
+    assert not sender.known
