@@ -435,24 +435,6 @@ def test_what_is_no_file_is_passed_over(place: Place) -> None:
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
 
 
-def test_a_log_where_the_store_has_a_directory_is_refused_and_the_others_go_on(place: Place) -> None:
-    receiver = place.serve()
-    sidecar = place.sidecar(receiver)
-    (place.root / "rank").mkdir()
-    append(place.root / "rank" / "x.log", DATA)
-    receiver.gets(DATA, "rank/x.log")
-    (place.root / "rank" / "x.log").unlink()
-    (place.root / "rank").rmdir()
-    append(place.root / "rank", DATA)
-    sidecar.says("ERROR")
-    append(place.log, DATA)
-    receiver.gets(DATA)
-    assert sidecar.stop() not in (0, 7)
-    assert f"{SITE}/rank" in sidecar.sentence()
-    receiver.holds(DATA)
-    receiver.holds(DATA, "rank/x.log")
-
-
 # --- messages of a broken producer
 
 

@@ -797,14 +797,17 @@ def test_two_commands_at_once_never_write_one_log(
     receiver.holds(b"second\n", other, SITE, RUN)
 
 
-def test_a_name_that_the_receiver_refuses_is_told_with_what_to_do(place: Place) -> None:
+def test_a_log_whose_name_is_another_logs_directory_is_stored_under_a_name_of_its_own(place: Place) -> None:
     receiver = place.serve()
     assert Ran(place.directory, *sent(receiver), "--log", "x", "--merge", command=["echo", "1"]).ends()[0] == 0
-    code, out, err = Ran(place.directory, *sent(receiver), "--log", "x", command=["echo", "2"]).ends()
-    assert (code, out) == (0, b"2\n")
-    assert b"a part of its name is a log, or a log's directory: rename it at its site (flarelog run: --log)" in err
-    assert b"not all of it was sent, for the reason above;" in err
-    assert b"when that reason is gone, this command sends and removes it: flarelog sidecar " in err
+    assert Ran(place.directory, *sent(receiver), "--log", "x", command=["echo", "2"]).ends() == (0, b"2\n", b"")
+    stored = {name: (one["committed"], one["sealed"]) for name, one in receiver.streams(RUN).items()}
+    assert stored == {
+        f"{SITE}/{name}": (size, True) for name, size in (("x", 2), ("x/stderr.log", 0), ("x/stdout.log", 2))
+    }
+    receiver.holds(b"1\n", "x", SITE, RUN)
+    (kept,) = receiver.store.glob(f"{RUN}/{SITE}/%-*-stdout.log")
+    assert kept.read_bytes() == b"2\n"
 
 
 def test_a_command_below_another_one_that_names_a_run_of_its_own_is_sent_there(place: Place) -> None:
