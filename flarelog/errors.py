@@ -166,6 +166,13 @@ class SourceFailed(FlarelogError):
     """The files of a log cannot be read: this process sends no more of it."""
 
 
+class SourceAway(FlarelogError):
+    """The server from which a log is read did not answer: the log may have later bytes, and gets no receipt."""
+
+    retry_safe = True
+    exit_code = TIMEOUT
+
+
 # --- the store contract
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from flarelog.completeness import is_loss
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.errors import SourceAway
 from flarelog.model import (
     MAX_CHUNK,
     Activity,
@@ -69,6 +70,10 @@ class Source(Protocol):
 
     def drained(self, now: float) -> bool:
         """Whether a draining source has nothing left to give."""
+
+    @property
+    def away(self) -> str:
+        """Why the log may have later bytes that cannot be read at present; empty: they can. It gets no receipt then."""
 
     def unread(self, *, look: bool = True) -> int:
         """How many available bytes were not given yet, as far as is known; without *look*, as of the last ``next``."""
@@ -240,14 +245,18 @@ class Delivery:
             and producer.marks_sent == len(source.marks)
             and source.drained(now)
         ):
-            return producer.finish()
+            if not source.away:
+                return producer.finish()
+            if (producer.acked, producer.marks_acked) == (producer.position, producer.marks_sent):
+                raise SourceAway(f"no receipt at offset {producer.acked}, later bytes may be missing: {source.away}")
         return None
 
     def patience(self) -> float | None:
         """Seconds after which to poll the source without a sign of a change; None: never."""
-        if self._source.at_rest:
+        source = self._source
+        if source.at_rest:
             return None
-        return URGENT_POLL if self._source.urgent else LOOK_AGAIN
+        return URGENT_POLL if source.urgent or (source.draining and source.away) else LOOK_AGAIN
 
     def news(self, now: float, wall: float) -> News | None:
         """News of the source, if it is ahead of the sent data, its end has moved back, or its writers' activity has

@@ -2,7 +2,8 @@
 
 A run begins with its first log. It is over when it has not changed for a while, or its directory has gone; then its
 logs are sealed. Later bytes start it again, and so do facts that are known later, such as how a writer ended. A run
-that is already over when it is found is sent to its end, a few such runs at a time.
+that is already over when it is found is sent to its end, a few such runs at a time. A run whose source cannot be read
+is not over: nobody knows whether it has changed.
 """
 
 from __future__ import annotations
@@ -79,10 +80,11 @@ class Runs:
             run = self._runs.get(name)
             if run is None:
                 # A file from the future, which a wrong clock has written, counts as changed now.
-                age = min(max(0.0, wall - contents.newest / 1e9), self._idle + 1)
+                age = 0.0 if contents.blind else min(max(0.0, wall - contents.newest / 1e9), self._idle + 1)
                 run = self._runs[name] = _Run(contents, now - age)
-            elif contents != run.seen:
-                if contents.written != run.seen.written:  # a fact alone comes without later bytes: it is sent at once
+            else:
+                # A fact alone comes without later bytes: it is sent at once.
+                if contents.blind or contents.written != run.seen.written:
                     run.changed = now
                 run.seen = contents
         room = PAST_AT_ONCE - sum(run.sending and run.past for run in self._runs.values())

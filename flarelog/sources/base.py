@@ -31,6 +31,7 @@ what ends all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
 from typing import Protocol
 
 from flarelog.delivery.sending import Source as Delivered
@@ -85,6 +86,7 @@ class Contents:
     size: int  # bytes of all files
     newest: int  # the latest change of a file, in ns since 1970
     facts: int = 0  # what else is to be reported, such as how a writer ended: another number for something new
+    blind: bool = field(default=False, compare=False)  # some cannot be read at present: they may be written to
 
     @property
     def written(self) -> tuple[int, int, int]:

@@ -17,6 +17,7 @@ from flarelog.delivery.sending import (
     Miss,
     Silent,
 )
+from flarelog.errors import SourceAway
 from flarelog.model import Activity, Chunk, Code, Gap, Generation, Mark, News, Receipt, Reply, StreamId
 from tests.joined.link import Memory
 
@@ -56,6 +57,17 @@ def opened(source: Memory, now: float = 0.0) -> Delivery:
     delivery.open(ME, 0, 0, now, 0.0)
     delivery.heard(held(b""), now)
     return delivery
+
+
+def test_a_log_that_cannot_be_read_for_now_gets_no_receipt_and_ends_once_all_is_acknowledged() -> None:
+    source = Growing(b"abc")
+    source.draining, source.away = True, "nobody answers"
+    delivery = opened(source)
+    assert isinstance(delivery.next(0.0, 0.0), Chunk)
+    assert delivery.next(0.0, 0.0) is None
+    delivery.heard(held(b"abc"), 0.0)
+    with pytest.raises(SourceAway, match=r"offset 3.*nobody answers"):
+        delivery.next(0.0, 0.0)
 
 
 # --- connections

@@ -57,7 +57,7 @@ class Memory:
     data: bytes
     marks: list[Mark] = field(default_factory=list)
     end: int = 0
-    draining = True
+    draining, away = True, ""
     has_more = at_rest = urgent = False
     activity: Activity | None = None
 

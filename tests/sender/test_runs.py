@@ -28,6 +28,14 @@ def test_a_run_that_is_written_is_live_until_nothing_has_changed_for_a_while() -
     assert runs.look({"a": held(7)}, 114.0, WALL + 114) == Steps(live=["a"])
 
 
+def test_a_run_that_cannot_be_read_is_not_over() -> None:
+    runs, blind = Runs(IDLE), changed(held(5, age=2 * IDLE), blind=True)
+    assert runs.look({"a": blind}, 0.0, WALL) == Steps(live=["a"])
+    assert runs.look({"a": blind}, 100.0, WALL + 100) == Steps()
+    assert runs.look({"a": held(5, age=2 * IDLE)}, 159.0, WALL + 159) == Steps()
+    assert runs.look({"a": held(5, age=2 * IDLE)}, 160.0, WALL + 160) == Steps(drain=["a"])
+
+
 def test_what_was_written_while_a_run_was_drained_begins_it_again() -> None:
     runs = Runs(IDLE)
     runs.look({"a": held(5)}, 0.0, WALL)

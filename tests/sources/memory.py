@@ -47,7 +47,7 @@ class Origin:
 class MemorySource:
     """The log of *origin*. ``_segments``: (offset in the stream, incarnation, offset in it) of each run of bytes."""
 
-    urgent, at_rest, activity = False, True, None
+    urgent, at_rest, away, activity = False, True, "", None
 
     def __init__(self, origin: Origin) -> None:
         self.log, self.unreadable = origin.log, ""

@@ -44,6 +44,10 @@ class Copies:
         """Whether the container in *directory* is newer than the first look at the others."""
         return False
 
+    def blind(self, directory: str) -> str:
+        """Why the container in *directory* cannot be read at present, though it may have later bytes; empty: it can."""
+        return ""
+
     def seen(self, directory: str) -> float:
         """The beginning of the latest look at the container in *directory* that left nothing to copy; seconds of the
         monotonic clock.

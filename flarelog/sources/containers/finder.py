@@ -207,6 +207,9 @@ class Containers:
             touched |= self._vanish(self._rows[directory])
         for directory in sorted(present):
             touched |= self._list(self._rows[directory], now)
+        if (copies := self._wanted.copies) is not None:
+            for directory, row in self._rows.items():
+                row.tail.away = copies.blind(directory)
         touched |= self._advance_all(now)
         if any(row.unopened for row in self._rows.values()):
             for tail in self._tails.values():

@@ -44,6 +44,7 @@ class ContainerRuns:
         sums: dict[str, _Sum] = {}
         facts: dict[str, int] = {}
         placed, self._unknown = set[str](), []
+        blind, copies = set[str](), self._wanted.copies
         troubles: list[str] = []
         for container, names in self._finder.present():
             try:
@@ -60,9 +61,11 @@ class ContainerRuns:
                 for found in names.values():
                     files, size, newest = files + 1, size + found.size, max(newest, found.modified)
                 sums[run], facts[run] = _Sum(files, size, newest), facts.get(run, 0) ^ self._facts(container)
+                if copies is not None and copies.blind(container.directory):
+                    blind.add(run)
         self._placed = placed
-        runs = {run: (changed(self._wanted, run=run), Contents(*seen, facts[run])) for run, seen in sums.items()}
-        return runs, troubles
+        all_seen = {run: Contents(*seen, facts[run], run in blind) for run, seen in sums.items()}
+        return {run: (changed(self._wanted, run=run), seen) for run, seen in all_seen.items()}, troubles
 
     def _facts(self, container: Container) -> int:
         """A number for what the API says of *container* that its log is to have."""

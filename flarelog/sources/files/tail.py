@@ -87,6 +87,7 @@ class Tail:
     newest: Newest | None = None
     said: Exit | None = None  # how the process whose log this is ended, as an observer saw it
     failed: Exception | None = None  # an error of a look at all logs, for this log's own reader
+    away: str = ""  # why later bytes cannot be read at present; empty: they can
     current: SourceFile | None = None  # the file of the next bytes
     _spans: list[_Span] = field(default_factory=list)
     _acked: int = 0

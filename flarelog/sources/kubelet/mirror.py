@@ -13,18 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flarelog.backoff import delay
-from flarelog.errors import FlarelogError
+from flarelog.errors import TIMEOUT, FlarelogError, TimedOut
 from flarelog.kubernetes.attempts import Attempt
-from flarelog.kubernetes.client import is_final
+from flarelog.kubernetes.client import Answered, is_final
 from flarelog.kubernetes.watcher import Pods
 from flarelog.sources.containers.copies import ANSWERS_WITHIN, LAST_WITHIN, Copying, Sender, made_in, unless
 from flarelog.sources.containers.layouts import LAYOUTS
 from flarelog.sources.kubelet.copy import Copy, Server
+from flarelog.text import several
 
 log = logging.getLogger(__name__)
 
 PODS_EVERY = 2.0  # seconds between two looks for new containers
 SOONEST, LATEST = 0.2, 2.0  # seconds between two looks at a container's files
+SLOW = 5.0  # seconds after which a look without an answer counts as one that failed
 NEWS = 0.2  # seconds between two looks at what the API said of pods
 LOOKS = 100  # looks a second at all containers, about
 AT_ONCE = 16  # containers that are looked at at a time
@@ -49,6 +51,9 @@ class Mirror(Copying):
         self._present: frozenset[str] = frozenset()  # the directories of all containers, in the latest look
         self._looked = False
         self._came = set[str]()  # those that were not there in the first look
+        self._unlisted = set[str]()  # pods whose directories no look could list, since the first
+        self._asked: dict[str, float] = {}  # by directory: since when a look at its files has no answer
+        self._failed: dict[str, FlarelogError] = {}  # by directory: why the latest look at its files failed
         self._states: dict[tuple[str, str], Attempt] = {}  # what the API said last, by UID and container
         self._version = 0  # of what it said
         self._hurry: dict[str, asyncio.Event] = {}  # by directory: something may be new
@@ -57,7 +62,9 @@ class Mirror(Copying):
         self._seen: dict[str, float] = {}
 
     async def run(self, senders: Sequence[Sender], *, once: bool) -> list[int]:
-        """Copy, and send, until drained, or *once* what is there; returns the exit codes of *senders*."""
+        """Copy, and send, until drained, or *once* what is there; returns the exit codes of *senders*, and one more if
+        logs could not be read. Raises FlarelogError if none could *once*.
+        """
         sending: list[asyncio.Task[int]] = []
         try:
             if once:
@@ -71,21 +78,56 @@ class Mirror(Copying):
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(finding, *self._tasks.values(), return_exceptions=True)
-            try:
-                async with asyncio.timeout(LAST_WITHIN):
-                    await self._look()
-                    await asyncio.gather(*(self._to_the_end(name, copy) for name, copy in self._copies.items()))
-            except TimeoutError:
-                log.warning("the kubelet did not answer within %g s; its latest bytes are not sent", LAST_WITHIN)
+            unlisted = await self._last_look()
+            if once and not self._copies and (error := unlisted or self._unread()):
+                raise error
             sending = sending or [asyncio.ensure_future(sender.run()) for sender in senders]
             for sender in senders:
                 sender.drain()
-            return await asyncio.gather(*sending)
+            return [*await asyncio.gather(*sending), *self._missing(unlisted)]
         finally:
             for sent in sending:
                 sent.cancel()
             await self._server.close()
             shutil.rmtree(self._made, ignore_errors=True)
+
+    async def _last_look(self) -> FlarelogError | None:
+        """Copy what is there by now; returns why the containers could not be listed, None: they were. Whatever is not
+        read to its end within LAST_WITHIN has failed.
+        """
+        unlisted: FlarelogError | None
+        unlisted = silent = TimedOut(f"the kubelet did not answer within {LAST_WITHIN:g} s")
+        self._asked = dict.fromkeys(self._copies, time.monotonic())
+        try:
+            async with asyncio.timeout(LAST_WITHIN):
+                unlisted = await self._look()
+                await asyncio.gather(*(self._to_the_end(name, copy) for name, copy in self._copies.items()))
+        except TimeoutError:
+            log.warning("%s; its latest bytes are not sent", silent)
+            for directory in self._asked:
+                self._failed.setdefault(directory, silent)
+        return unlisted
+
+    def _missing(self, unlisted: FlarelogError | None) -> list[int]:
+        """The exit code for containers of which nothing is stored, because they are *unlisted* or could not be read."""
+        if unlisted is not None:
+            log.error("logs of containers may be missing: %s", unlisted)
+            return [TIMEOUT if self._looked else unlisted.exit_code]
+        if (error := self._unread()) is None:
+            return []
+        left = sorted(self._failed.keys() - self._copies.keys())
+        log.error("%s not sent, of %s: %s", several(len(left), "log"), left[0], error)
+        return [TIMEOUT]
+
+    def _unread(self) -> FlarelogError | None:
+        """Why containers that are there have no copy yet; None: each has one, or has no file."""
+        return next((error for directory, error in self._failed.items() if directory not in self._copies), None)
+
+    def blind(self, directory: str) -> str:
+        if directory in self._failed:
+            return str(self._failed[directory])
+        silent = time.monotonic() - self._asked.get(directory, math.inf)
+        return f"the kubelet has not answered for {silent:.0f} s" if silent >= SLOW else ""
 
     def seen(self, directory: str) -> float:
         """As ``Copies.seen``; of a directory that is gone all was copied that could be."""
@@ -95,10 +137,14 @@ class Mirror(Copying):
         return directory in self._came
 
     async def _first(self) -> None:
-        """Look until the server answers. Raises FlarelogError if it refuses, or does not answer for long."""
+        """Look until the server answers, also for each container. Raises FlarelogError if it refuses, or does not
+        answer for long, and there is nothing else to send.
+        """
         until = time.monotonic() + ANSWERS_WITHIN
-        while (error := await self._look()) is not None:
+        while (error := await self._look() or self._unread()) is not None:
             if is_final(error) or time.monotonic() >= until:
+                if self._copies:
+                    return
                 raise error
             await asyncio.sleep(PODS_EVERY)
 
@@ -128,23 +174,35 @@ class Mirror(Copying):
                 return
 
     async def _look(self) -> FlarelogError | None:
-        """Find new containers, and forget those that are gone; returns why the server did not answer, None: it did."""
+        """Find new containers, and forget those that are gone; returns why the server did not answer, None: it did. A
+        pod whose directory it cannot list is as it was.
+        """
+        there, unlisted, failed = set[str](), set[str](), None
         try:
-            there, present = set[str](), set[str]()
             for pod in await self._server.names("pods"):
-                if pod.endswith("/"):
-                    for name in await self._server.names(f"pods/{pod[:-1]}"):
-                        directory = f"{pod}{name.removesuffix('/')}"
-                        if name.endswith("/") and _CONTAINER(directory) is not None:
-                            there.add(directory)
-                            if self._wanted(directory):
-                                present.add(directory)
+                if not pod.endswith("/"):
+                    continue
+                try:
+                    names = await self._server.names(f"pods/{pod[:-1]}")
+                except Answered as error:
+                    self._say(str(error))
+                    failed = failed or error
+                    unlisted.add(pod)
+                    there |= {directory for directory in self._present if directory.startswith(pod)}
+                    continue
+                for name in names:
+                    directory = f"{pod}{name.removesuffix('/')}"
+                    if name.endswith("/") and _CONTAINER(directory) is not None:
+                        there.add(directory)
         except FlarelogError as error:
             self._say(str(error))
             return error
         if self._looked:
-            self._came = (self._came & there) | (there - self._present)
+            new = {one for one in there - self._present if f"{one.partition('/')[0]}/" not in self._unlisted}
+            self._came = (self._came & there) | new
+        self._unlisted = self._unlisted & unlisted if self._looked else unlisted
         self._looked, self._present = True, frozenset(there)
+        present = {directory for directory in there if self._wanted(directory)}
         for directory in present - self._copies.keys():
             try:
                 await self._add(directory)
@@ -157,7 +215,10 @@ class Mirror(Copying):
             self._seen.pop(directory, None)
             self._hurry.pop(directory, None)
             shutil.rmtree(os.path.join(self.root, directory), ignore_errors=True)
-        return None
+        for answers in (self._asked, self._failed):
+            for directory in answers.keys() - present:
+                del answers[directory]
+        return failed
 
     async def _add(self, directory: str) -> None:
         """Copy what a new container has so far; its files appear together, so that their order is known at once."""
@@ -187,26 +248,36 @@ class Mirror(Copying):
             pause = max(SOONEST, share) if grown else min(2 * pause, max(LATEST, 2 * share))
 
     async def _to_the_end(self, directory: str, copy: Copy) -> None:
+        copy.list_next()  # a look at a file that grows need not list the others
         while await self._update(directory, copy):
-            pass
+            copy.list_next()
 
     async def _update(self, directory: str, copy: Copy) -> bool:
+        self._asked.setdefault(directory, time.monotonic())
         async with self._turn:
             try:
                 began = time.monotonic()
-                if await copy.update():
-                    return True
-                self._seen[directory] = began
+                more = await copy.update()
             except FlarelogError as error:
-                self._say(str(error))
+                self._fail(directory, error)
             except OSError as error:
                 self._no_room(directory, error)
             except Exception as bug:  # it must not end the copying of all later bytes
-                self._say(f"{directory} could not be copied: {bug!r}")
+                self._fail(directory, FlarelogError(f"{directory} could not be copied: {bug!r}"))
+            else:
+                self._asked.pop(directory, None)
+                self._failed.pop(directory, None)
+                if not more:
+                    self._seen[directory] = began
+                return more
             return False
 
     def _no_room(self, directory: str, error: OSError) -> None:
-        self._say(f"{directory} cannot be copied to {self._made}: {error.strerror}")
+        self._fail(directory, FlarelogError(f"{directory} cannot be copied to {self._made}: {error.strerror}"))
+
+    def _fail(self, directory: str, error: FlarelogError) -> None:
+        self._failed[directory] = error
+        self._say(str(error))
 
     def ending(self, path: str) -> str:
         return "unseen" if os.path.join(self.root, path) in self._lost else ""

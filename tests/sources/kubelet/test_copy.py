@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.kubernetes.client import Answered
 from flarelog.sources.containers.layouts import LAYOUTS, Turn
 from flarelog.sources.kubelet import copy
 from flarelog.sources.kubelet.copy import Copy
@@ -21,20 +22,28 @@ from tests.sources.containers.node import Pod
 
 
 class Files:
-    """A kubelet's file server over the files below *root*; *between* is called before each answer."""
+    """A kubelet's file server over the files below *root*; *between* is called before each answer. The paths in
+    ``refused`` are answered with 500.
+    """
 
     def __init__(self, root: Path, between: Callable[[], None] = lambda: None) -> None:
         self._root, self._between = root, between
+        self.refused = set[str]()
+
+    def _answer(self, path: str) -> None:
+        self._between()
+        if path in self.refused:
+            raise Answered(f"the kubelet answered {path} with 500", 500)
 
     async def names(self, directory: str) -> list[str]:
-        self._between()
+        self._answer(directory)
         try:
             return [f"{path.name}/" if path.is_dir() else path.name for path in (self._root / directory).iterdir()]
         except FileNotFoundError:
             return []
 
     async def piece(self, path: str, begin: int, length: int) -> tuple[bytes, int] | None:
-        self._between()
+        self._answer(path)
         try:
             data = (self._root / path).read_bytes()
         except FileNotFoundError:

@@ -9,20 +9,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from flarelog.errors import FlarelogError
+from flarelog.sources.kubelet import mirror as mirrors
 from flarelog.sources.kubelet.mirror import Mirror
 from tests.sources.containers.node import Pod
 from tests.sources.kubelet.test_copy import Files
 
 
 @contextmanager
-def mirrored(tmp_path: Path, wanted: Callable[[str], bool] = lambda directory: True) -> Iterator[Mirror]:
+def mirrored(
+    tmp_path: Path, wanted: Callable[[str], bool] = lambda directory: True, server: Files | None = None
+) -> Iterator[Mirror]:
     (tmp_path / "pods").mkdir(exist_ok=True)
-    mirror = Mirror(Files(tmp_path), wanted, str(tmp_path))
+    mirror = Mirror(server or Files(tmp_path), wanted, str(tmp_path))
     mirror.drain()  # so that a look starts no copying of later bytes
     try:
         yield mirror
     finally:
-        shutil.rmtree(Path(mirror.root).parent)
+        shutil.rmtree(Path(mirror.root).parent, ignore_errors=True)
 
 
 def look(mirror: Mirror) -> None:
@@ -74,3 +80,72 @@ def test_a_container_that_was_there_and_was_not_wanted_is_not_new(tmp_path: Path
         look(mirror)
         assert Path(mirror.root, directory_of(pod), "0.log").exists()
         assert not mirror.came(directory_of(pod))
+
+
+class Quiet:
+    """A sender of nothing."""
+
+    async def run(self) -> int:
+        return 0
+
+    def drain(self) -> None: ...
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no later answer."""
+    monkeypatch.setattr(mirrors, "ANSWERS_WITHIN", 0.0)
+
+
+def run(mirror: Mirror) -> list[int]:
+    """The exit codes of what is sent once."""
+    mirror._draining.clear()
+    return asyncio.run(mirror.run([Quiet()], once=True))
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("what", ["listing", "file", "pod"])
+def test_once_does_not_end_well_without_a_container_that_could_not_be_read(tmp_path: Path, what: str) -> None:
+    server, read, unread = Files(tmp_path), Pod(tmp_path / "pods", uid="1" * 8), Pod(tmp_path / "pods", uid="2" * 8)
+    path = {"listing": unread.directory, "file": unread.current, "pod": unread.directory.parent}[what]
+    server.refused.add(str(path.relative_to(tmp_path)))
+    for pod in (read, unread):
+        pod.write(b"line\n")
+    with mirrored(tmp_path, server=server) as mirror:
+        assert run(mirror) == [0, 7]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_once_says_why_no_file_could_be_read_though_it_is_listed(tmp_path: Path) -> None:
+    server, pod = Files(tmp_path), Pod(tmp_path / "pods")
+    pod.write(b"line\n")
+    server.refused.add(str(pod.current.relative_to(tmp_path)))
+    with mirrored(tmp_path, server=server) as mirror, pytest.raises(FlarelogError, match=r"0\.log with 500"):
+        run(mirror)
+
+
+def test_a_container_is_blind_from_a_look_that_fails_to_one_that_does_not(tmp_path: Path) -> None:
+    server, pod = Files(tmp_path), Pod(tmp_path / "pods")
+    pod.write(b"line\n")
+    directory, file = directory_of(pod), str(pod.current.relative_to(tmp_path))
+    with mirrored(tmp_path, server=server) as mirror:
+        look(mirror)
+        assert not mirror.blind(directory)
+        for refused, blind in (({file}, True), (set[str](), False)):
+            server.refused = refused
+            asyncio.run(mirror._update(directory, mirror._copies[directory]))
+            assert bool(mirror.blind(directory)) is blind
+
+
+def test_a_container_of_a_pod_that_could_not_be_listed_at_first_is_not_new_and_none_is_gone(tmp_path: Path) -> None:
+    server = Files(tmp_path)
+    pods = [Pod(tmp_path / "pods", uid=digit * 8) for digit in "12"]
+    for pod in pods:
+        pod.write(b"line\n")
+    with mirrored(tmp_path, server=server) as mirror:
+        refused = str(pods[0].directory.parent.relative_to(tmp_path))
+        for now in ({refused}, set[str](), {refused}):
+            server.refused = now
+            assert (asyncio.run(mirror._look()) is not None) is bool(now)
+            assert not any(mirror.came(directory_of(pod)) for pod in pods)
+        assert all(Path(mirror.root, directory_of(pod), "0.log").exists() for pod in pods)
