@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ FOLLOWED = 270.0  # seconds without a line of a log that is followed
 PAGE = 500  # objects of one answer
 MOST = 64 << 20  # bytes of one object or page
 GONE = 410
+_RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18})", re.ASCII)  # of a body, or of none
 MISSING = b"404 page not found"  # what a file server in Go answers (net/http: NotFound)
 REFUSAL = 4096  # bytes of an answer that refuses
 
@@ -111,15 +113,18 @@ class Api:
         async with self._answer(path, {}, headers, bad=(404, 416)) as answer:
             if await self._is_missing(path, answer):
                 return None
-            said = str(answer.headers.get("Content-Range", "")).rpartition("/")[2]
-            if answer.status_code == 416:
-                return b"", int(said) if said.isdigit() else 0
-            data = await _body(answer, f"an answer to {path}")
-            whole = answer.status_code == 200  # an empty file, or a server that knows no ranges
-            if whole and not data and "Accept-Ranges" not in answer.headers:  # not a file server's
-                raise Answered(f"{self._name} at {self._where.url} answered {path} with 200 and nothing", 200)
-            size = len(data) if whole else int(said) if said.isdigit() else begin + len(data)
-            return data[begin : begin + length] if whole else data, size
+            data, status = await _body(answer, f"an answer to {path}"), answer.status_code
+            if status == 200 and (data or "Accept-Ranges" in answer.headers):  # empty, or a server that knows no ranges
+                return data[begin : begin + length], len(data)
+            found = _RANGE.fullmatch(str(answer.headers.get("Content-Range", "")))
+            if status == 416 and found is not None and found[1] is None:
+                return b"", int(found[3])
+            if status == 206 and found is not None and found[1] is not None:
+                first, last, size = map(int, found.groups())
+                if first == begin and len(data) == last + 1 - first and 0 < len(data) <= min(length, size - begin):
+                    return data, size
+            what = f"{len(data):,} bytes" if data else "nothing"
+            raise Answered(f"{self._name} at {self._where.url} answered {path} with {status} and {what}", status)
 
     async def object(self, path: str) -> Mapping[str, Any]:
         """The object at *path*. Raises as ``objects``."""

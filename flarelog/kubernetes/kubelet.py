@@ -46,7 +46,7 @@ class Kubelet:
     async def names(self, directory: str) -> list[str]:
         """As ``Server.names``."""
         page: str | None = await self._asked("text", f"{quote(directory)}/")
-        if page is not None and "<pre>" not in page:  # an empty directory has it, too
+        if page is not None and ("<pre>" not in page or "</pre>" not in page):  # an empty directory has both
             raise Answered(f"the answer to {directory}/ is no listing of a kubelet", 200)
         return _names(page or "")
 

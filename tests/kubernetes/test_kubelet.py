@@ -136,6 +136,51 @@ def test_only_what_a_file_server_says_is_taken_for_its_files(
     asyncio.run(ask())
 
 
+@together(
+    "status, said, body, found",
+    [
+        pytest.param(206, "bytes 4-6/20", b"abc", (b"abc", 20), id="a-part"),
+        pytest.param(416, "bytes */4", b"", (b"", 4), id="nothing-after-the-position"),
+        pytest.param(206, "bytes 4-6/20", b"ab", None, id="a-body-that-is-too-short"),
+        pytest.param(206, "bytes 4-6/20", b"", None, id="no-body"),
+        pytest.param(206, "", b"", None, id="no-range-and-no-body"),
+        pytest.param(206, "bytes 4-6/*", b"abc", None, id="no-size"),
+        pytest.param(206, "bytes 0-2/20", b"abc", None, id="another-part"),
+        pytest.param(206, "bytes 4-9/5", b"abcdef", None, id="more-than-the-file"),
+        pytest.param(416, "", b"", None, id="a-refusal-without-the-size"),
+        pytest.param(416, "bytes 4-6/20", b"", None, id="a-refusal-with-a-part"),
+    ],
+)
+def test_a_part_whose_body_has_not_the_length_that_it_says_is_no_answer(
+    where: KubernetesOptions, status: int, said: str, body: bytes, found: tuple[bytes, int] | None
+) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        headers = {"Content-Range": said} if said else {}
+        return httpx2.Response(status, headers=headers, stream=httpx2.ByteStream(body))
+
+    async def ask() -> None:
+        kubelet = Kubelet(where, "node-1", httpx2.MockTransport(answer))
+        if found is None:
+            with pytest.raises(FlarelogError, match=f"answered /logs/pods/0.log with {status} and"):
+                await kubelet.piece("pods/0.log", 4, 10)
+        else:
+            assert await kubelet.piece("pods/0.log", 4, 10) == found
+        await kubelet.close()
+
+    asyncio.run(ask())
+
+
+def test_a_listing_that_was_cut_off_is_no_answer(where: KubernetesOptions) -> None:
+    async def ask() -> None:
+        cut = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=httpx2.ByteStream(PAGE[:-8])))
+        kubelet = Kubelet(where, "node-1", cut)
+        with pytest.raises(FlarelogError, match="no listing"):
+            await kubelet.names("pods")
+        await kubelet.close()
+
+    asyncio.run(ask())
+
+
 def test_where_both_refuse_the_error_names_both(where: KubernetesOptions) -> None:
     (error,) = listed(where, Way([AWAY], [REFUSES]), 1)
     assert "no answer from the kubelet at https://10.0.0.2:10250: Connection refused" in error
