@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -99,6 +100,7 @@ def senders(
             gangs=gangs,
             run_from=options.run_from,
             copies=mirror,
+            since=time.time_ns(),
             **given,
         )
     )

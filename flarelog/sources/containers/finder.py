@@ -45,9 +45,7 @@ LOOK_SHARE = 0.01  # of one core for looks at all directories; changes are repor
 
 
 class Containers:
-    """A finder of the *wanted* logs, for one *receiver*. *state*: a directory for temporary files; *since*: when it
-    began, in ns since the epoch, 0: now.
-    """
+    """A finder of the *wanted* logs, for one *receiver*. *state*: a directory for temporary files."""
 
     def __init__(
         self,
@@ -56,7 +54,6 @@ class Containers:
         state: str | None = None,
         watch: Watch | None = None,
         receiver: str = "",
-        since: int = 0,
     ) -> None:
         self._wanted, self._state, self._watch, self._receiver = wanted, state, watch or best_watch(), receiver
         self._rules = wanted.rules()
@@ -67,7 +64,7 @@ class Containers:
         self._missing = self._draining = False
         self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
         self._exit: Exit | None = None
-        self._since = since or time.time_ns()
+        self._since = wanted.since or time.time_ns()
         self._told = 0  # the version of the facts that are passed on
         self._troubles = Troubles()
         self._unreadable = Unreadable(self._troubles, self._seen, self._log_of_unread, self._tail, self._reads)

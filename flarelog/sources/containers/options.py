@@ -53,6 +53,7 @@ class ContainerOptions:
     gangs: Gangs | None = None  # the ranks of the containers' processes; None: they are not looked for
     run_from: str = ""  # what tells the run of a log: path:PATTERN, label:KEY, job or jobset; empty: all are of one run
     copies: Copies | None = None  # what is known of the files, where they are copies
+    since: int = 0  # when the agent began, in ns since the epoch: younger containers came while it ran; 0: now
     run: str = ""  # the run whose logs are sent; empty: all
 
     def __post_init__(self) -> None:

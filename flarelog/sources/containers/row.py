@@ -21,6 +21,7 @@ from flarelog.sources.files.watch import Change, What
 
 GZIP = "gzip"  # the note of a generation that was unpacked
 KEPT = 64  # forgotten files whose contents are remembered, at most
+ROTATED = 2  # rotated files of an attempt that was never looked at from which on older ones may be gone
 TRIED = 8  # files that are unpacked to look for a generation, at most
 
 
@@ -69,9 +70,12 @@ class Row:
         self.files[key], self.turns[key] = file, turn
         if self.latest is not None and not copied:
             # A log's first listing is taken as it is: the runtime may have removed older files long ago.
-            self._compare(file, self._before() if self.settled else turn, self.latest[1])
-        elif self.came:
-            self._compare(file, turn, -1)
+            before = self._before() if self.settled else turn
+            self._compare(file, None if self._is_late(turn) else before, self.latest[1])
+        elif self.came or self._is_late(turn):
+            rotated = {one.place.turn for one in self.there if one.place.turn[0] == turn[0] and not one.place.current}
+            late = self._is_late(turn) or len(rotated) >= ROTATED
+            self._compare(file, None if late else turn, -1 if self.came else turn[0])
         self.latest = key, turn[0]
         self.unread = {
             of: other for of, other in self.unread.items() if of > turn
@@ -80,6 +84,14 @@ class Row:
             self.packed.add(key)
             file.closed = True
         self.held.append(file)
+
+    def _is_late(self, turn: Turn) -> bool:
+        """Whether a file before *turn* that a listing had was gone before it could be opened."""
+        there = {one.key for one in self.there} | self.files.keys()
+        turns = {one.place.turn for one in self.there} | self.taken
+        return any(
+            of < turn and of not in turns and key is not None and key not in there for of, key in self.unread.items()
+        )
 
     def _before(self) -> Turn | None:
         """The turn of the file taken last, in the latest listing or when it was removed; None if that is not known. An

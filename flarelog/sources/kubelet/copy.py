@@ -7,6 +7,8 @@ Names may change between any two answers, so that each conclusion needs an answe
 - A file ends where it ends once a listing, made before, shows a later file: then the runtime writes to that one.
 - The first bytes of a new file are kept if a listing after them shows no rotation since the one before.
 - What was compressed in the meantime is unpacked. What is in no later listing is a file whose end was not seen.
+- The oldest files are removed first: if the last file that was copied is gone, or one that a listing had, later files
+  may have come and gone as well.
 """
 
 from __future__ import annotations
@@ -57,6 +59,13 @@ class Copy:
     def __init__(self, server: Server, source: str, target: Path, lost: Callable[[str], None]) -> None:
         self._server, self._source, self._target, self._lost = server, source, target, lost
         self._done: set[str] = set()  # names of files that were copied whole, without the ending of compressed ones
+        self._latest: str | None = (
+            None  # the last of them; None if its end was not seen, which tells that bytes are lost
+        )
+        self._unread: set[str] = (
+            set()
+        )  # such names of files that a listing had and that were gone before they were read
+        self._gaps: set[str] = set()  # names of files before which others may be missing
         self._current: str | None = None  # the name of the file that is being copied
         self._position, self._last = 0, b""  # the copied bytes of that file, and the last of them
         self._idle = 0  # looks in a row that found nothing new
@@ -74,6 +83,10 @@ class Copy:
         """The directory is gone, with whatever the current file had after the last look."""
         if self._current is not None:
             self._lost(str(self._target / self._current))
+
+    def gap(self, name: str) -> str:
+        """Why bytes before those of the file *name* are missing; empty: none are."""
+        return f"rotated files before {name} may have been removed before they could be read" * (name in self._gaps)
 
     async def update(self) -> bool:
         """Copy what is new; returns whether another look is due at once. Raises FlarelogError, and OSError where there
@@ -98,6 +111,9 @@ class Copy:
             found = await self._listed()  # the one above may be older than the rotation
             if not await self._finish(self._current, found):
                 return True
+        if self._current is None and self._lacks(found):
+            found = await self._listed()  # a listing is no snapshot: it may have passed over a file that was compressed
+            self._note_gap(found)
         new = False
         for name, place in sorted(found.items(), key=lambda each: (each[1].turn, each[1].packed)):
             later = any(other.turn > place.turn for other in found.values())
@@ -110,11 +126,30 @@ class Copy:
                     return True
                 self._end(name)
             elif place.current and not later:
-                new |= await self._begin(name, found)
+                return await self._begin(name, found) or new
             elif not later or not await self._whole(name):
                 return later
             new = True
         return new
+
+    def _lacks(self, found: Mapping[str, Place]) -> bool:
+        """Whether the files after the last one that was copied may be missing in *found*, a listing."""
+        names = {name.removesuffix(".gz") for name in found}
+        if self._unread - names:
+            return True
+        if self._latest is None or self._latest in names:
+            return False
+        attempt = _PLACE(self._latest)  # whether files of later attempts are missing is told from their names
+        return any(attempt is not None and place.turn[0] == attempt.turn[0] for place in found.values())
+
+    def _note_gap(self, found: Mapping[str, Place]) -> None:
+        """Note before which file in *found* others may be missing, if any are."""
+        new = {name: place for name, place in found.items() if name.removesuffix(".gz") not in self._done}
+        if new and self._lacks(found):
+            first = min(new, key=lambda name: (new[name].turn, new[name].packed))
+            self._gaps.add(first.removesuffix(".gz"))
+            self._latest = None
+        self._unread.clear()
 
     def _tidy(self, found: Mapping[str, Place]) -> None:
         """Remove the copies of files that are not in *found* any more: who reads a copy has opened it by then."""
@@ -127,6 +162,7 @@ class Copy:
 
     def _end(self, name: str) -> None:
         self._done.add(name)
+        self._latest = name
         self._current, self._position, self._last = None, 0, b""
 
     async def _listed(self) -> dict[str, Place]:
@@ -203,9 +239,13 @@ class Copy:
         name = f"{attempt}.log.00000000-{len(self._done) % 1_000_000:06d}"
         self._lost(str(self._target / name))
         self._rename(current, name)
+        self._latest = None
         return True
 
     def _rename(self, current: str, name: str) -> None:
+        if current in self._gaps:
+            self._gaps.add(name)
+            self._gaps.discard(current)
         os.rename(self._target / current, self._target / name)
         self._end(name)
 
@@ -224,6 +264,7 @@ class Copy:
         """Copy the file *name* whole, which does not grow any more; returns whether it was there."""
         data = await self._fetched(name)
         if data is None:
+            self._unread.add(name.removesuffix(".gz"))
             return False
         unfinished, at = self._target / f".{name}", 0
         try:
@@ -233,7 +274,8 @@ class Copy:
             os.rename(unfinished, self._target / name)
         finally:
             unfinished.unlink(missing_ok=True)
-        self._done.add(name.removesuffix(".gz"))
+        self._latest = name.removesuffix(".gz")
+        self._done.add(self._latest)
         return True
 
     async def _begin(self, name: str, before: Mapping[str, Place]) -> bool:

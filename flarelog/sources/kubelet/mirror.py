@@ -279,6 +279,11 @@ class Mirror(Copying):
         self._failed[directory] = error
         self._say(str(error))
 
+    def gap(self, path: str) -> str:
+        directory, name = os.path.split(path)
+        copy = self._copies.get(directory)
+        return copy.gap(name.removesuffix(".gz")) if copy is not None else ""
+
     def ending(self, path: str) -> str:
         return "unseen" if os.path.join(self.root, path) in self._lost else ""
 

@@ -152,11 +152,11 @@ class Receiver:
 
 @contextmanager
 def finding(
-    root: Path, record: list[StreamInfo] | None = None, layout: str = "cri", since: int = 0, **options: object
+    root: Path, record: list[StreamInfo] | None = None, layout: str = "cri", **options: object
 ) -> Iterator[Containers]:
     """A finder in a new process that has learnt the receiver's *record*."""
     wanted = ContainerOptions(str(root), layout, **options)  # type: ignore[arg-type]
-    finder = Containers(wanted, watch=NoWatch(), since=since)
+    finder = Containers(wanted, watch=NoWatch())
     try:
         finder.learn(record or [], 0.0)
         yield finder

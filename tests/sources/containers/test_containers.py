@@ -897,6 +897,53 @@ def test_attempts_that_were_gone_before_the_first_look_are_a_gap_if_the_containe
     assert receiver.data(pod) == b"what is left\n"
 
 
+@pytest.mark.parametrize("came", [False, True])
+def test_rotated_files_may_be_missing_where_a_container_came_unseen(tmp_path: Path, came: bool) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    rotated = list[Path]()
+    for at in range(0, 40, 10):
+        pod.write(lines(at, 10))
+        rotated.append(pod.rotate())
+    for gone in rotated[:2]:
+        gone.unlink()
+    with finding(tmp_path, since=1 if came else 0) as finder:
+        receiver.take(finder)
+    assert losses(receiver, pod) == ([REMOVED.format(rotated[2].name)] if came else [])
+
+
+def test_a_container_that_was_rotated_once_before_the_first_look_is_whole(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    pod.rotate()
+    pod.write(lines(10, 10))
+    with finding(tmp_path, since=1) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == pod.written
+    assert losses(receiver, pod) == []
+
+
+def test_a_file_that_was_listed_and_went_before_it_could_be_opened_is_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod, receiver = Pod(tmp_path), Receiver()
+    pod.write(lines(0, 10))
+    oldest = pod.rotate()
+    pod.write(lines(10, 10))
+    kept = pod.rotate()
+    pod.write(lines(20, 10))
+    opened = SourceFile.open
+
+    def removed(root: str, path: str, now: float) -> SourceFile:
+        oldest.unlink(missing_ok=True)
+        return opened(root, path, now)
+
+    monkeypatch.setattr(SourceFile, "open", removed)
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    assert receiver.data(pod) == lines(10, 20)
+    assert losses(receiver, pod) == [REMOVED.format(kept.name)]
+
+
 def test_a_container_that_was_there_before_the_agent_is_taken_as_it_is(tmp_path: Path) -> None:
     pod, receiver = Pod(tmp_path, attempt=3), Receiver()
     pod.write(b"what is left\n")

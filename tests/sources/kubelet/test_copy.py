@@ -143,6 +143,49 @@ def test_the_copy_of_an_attempt_whose_files_went_before_the_next_one_was_seen_ke
     assert copied(site.target) == line(0) + line(1)
 
 
+@pytest.mark.parametrize("left", [0, 1, 2], ids=["none", "one", "two"])
+def test_where_the_last_copied_file_is_gone_later_ones_may_be_missing(tmp_path: Path, left: int) -> None:
+    site, rotated = Site(tmp_path), list[Path]()
+    for number in range(5):
+        site.pod.write(line(number))
+        if number < 2:
+            site.settle()
+        rotated.append(site.pod.rotate())
+        if number < 2:
+            site.settle()  # each file is copied whole before the next one has a byte
+    site.pod.write(line(5))
+    for gone in rotated[: len(rotated) - left]:
+        gone.unlink()
+    site.settle()
+    gaps = {name: why for name in os.listdir(site.target) if (why := site.copy.gap(name))}
+    first = rotated[-left].name if left else "0.log"
+    assert gaps == {first: f"rotated files before {first} may have been removed before they could be read"}
+    site.pod.write(line(6))
+    renamed = site.pod.rotate()
+    site.pod.write(line(7))
+    site.settle()
+    assert [name for name in os.listdir(site.target) if site.copy.gap(name)] == [first if left else renamed.name]
+
+
+def test_a_file_that_a_listing_had_and_that_was_gone_before_it_was_read_is_missing(tmp_path: Path) -> None:
+    asked = 0
+
+    def between() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:  # after the first listing
+            oldest.unlink()
+
+    site = Site(tmp_path, between)
+    site.pod.write(line(0))
+    oldest = site.pod.rotate()
+    site.pod.write(line(1))
+    next_one = site.pod.rotate()
+    site.pod.write(line(2))
+    site.settle()
+    assert [name for name in os.listdir(site.target) if site.copy.gap(name)] == [next_one.name]
+
+
 def test_a_full_disk_costs_no_byte(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.pod.write(line(0) * 20)
@@ -180,6 +223,12 @@ def test_the_copy_of_a_file_that_the_node_has_removed_is_removed_later(tmp_path:
     site.settle()
     assert copied(site.target) == site.pod.written[-len(line(20)) - len(line(19)) - len(line(18)) :]
     assert not site.lost
+
+
+def test_a_file_without_a_byte_is_nothing_new(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.pod.current.touch()
+    assert not asyncio.run(site.copy.update())
 
 
 def test_a_next_attempt_follows_the_last_byte_of_the_one_before(tmp_path: Path) -> None:
@@ -243,3 +292,4 @@ def test_no_byte_is_lost_or_repeated_whatever_happens_between_two_answers(
     site.settle()
     assert copied(site.target) == site.pod.written
     assert not site.lost
+    assert not any(map(site.copy.gap, os.listdir(site.target)))

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from flarelog.errors import FlarelogError
+from flarelog.model import Gap
 from flarelog.sources.kubelet import mirror as mirrors
 from flarelog.sources.kubelet.mirror import Mirror
-from tests.sources.containers.node import Pod
+from tests.sources.containers.node import Pod, Receiver, finding
 from tests.sources.kubelet.test_copy import Files
 
 
@@ -149,3 +150,26 @@ def test_a_container_of_a_pod_that_could_not_be_listed_at_first_is_not_new_and_n
             assert (asyncio.run(mirror._look()) is not None) is bool(now)
             assert not any(mirror.came(directory_of(pod)) for pod in pods)
         assert all(Path(mirror.root, directory_of(pod), "0.log").exists() for pod in pods)
+
+
+def test_what_may_be_missing_before_a_copy_is_a_gap_of_the_log(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path / "pods"), Receiver()
+
+    def copy() -> None:
+        asyncio.run(mirror._to_the_end(directory_of(pod), mirror._copies[directory_of(pod)]))
+
+    pod.write(b"first\n")
+    with mirrored(tmp_path) as mirror, finding(Path(mirror.root), copies=mirror) as finder:
+        look(mirror)
+        rotated = pod.rotate()
+        copy()
+        receiver.take(finder)
+        rotated.unlink()
+        pod.write(b"removed\n")
+        pod.rotate().unlink()
+        pod.write(b"last\n")
+        copy()
+        receiver.take(finder, 100.0)
+    assert receiver.data(pod) == b"first\nlast\n"
+    (gap,) = [mark for mark in receiver.marks(pod) if isinstance(mark, Gap)]
+    assert gap.offset == len(b"first\n")
