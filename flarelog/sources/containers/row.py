@@ -21,6 +21,7 @@ from flarelog.sources.files.watch import Change, What
 
 GZIP = "gzip"  # the note of a generation that was unpacked
 KEPT = 64  # forgotten files whose contents are remembered, at most
+ROTATED_BEFORE = "rotated files before"
 ROTATED = 2  # rotated files of an attempt that was never looked at from which on older ones may be gone
 TRIED = 8  # files that are unpacked to look for a generation, at most
 
@@ -123,7 +124,7 @@ class Row:
             self.missed[key] = f"{which} gone before {'it' if first == last else 'they'} could be read"
         elif may_lack(before, self.turns[key]):
             name = os.path.basename(file.path)
-            self.missed[key] = f"rotated files before {name} may have been removed before they could be read"
+            self.missed[key] = f"{ROTATED_BEFORE} {name} may have been removed before they could be read"
 
     def follows(self, file: SourceFile) -> bool:
         """Whether *file* may be read next: files that are missing before it are a gap after all earlier bytes."""
@@ -136,7 +137,8 @@ class Row:
                     earlier.finish()
                 return False
         why, last = self.missed.pop(key), next(reversed(self.tail.marks), None)
-        if not (isinstance(last, EndMark) and last.reason == "unseen"):  # that says it already
+        unseen = isinstance(last, EndMark) and last.reason == "unseen"  # that says it already, but for whole attempts
+        if not (unseen and why.startswith(ROTATED_BEFORE)):
             self.tail.marks.append(Gap(self.tail.end, EMPTY_DIGEST, 0, why))
         return True
 

@@ -273,6 +273,20 @@ def test_an_attempt_whose_end_is_reported_lacks_no_rotated_file_though_its_copy_
     assert len(gaps(receiver, pod)) == (not known)
 
 
+def test_attempts_that_are_gone_are_named_though_the_end_of_the_one_before_was_not_seen(tmp_path: Path) -> None:
+    pod, receiver = Pod(tmp_path, attempt=4), Receiver()
+    pod.write(b"four\n")
+    with finding(tmp_path) as finder:
+        receiver.take(finder)
+    pod.current.unlink()
+    pod.attempt = 7
+    pod.write(b"seven\n")
+    with finding(tmp_path, receiver.record()) as finder:
+        receiver.take(finder, 100.0)
+    assert [mark.reason for mark in receiver.marks(pod) if isinstance(mark, MarkOfEnd)] == ["unseen"]
+    assert gaps(receiver, pod) == [(5, 0, "the logs of attempts 5 to 6 were gone before they could be read")]
+
+
 def test_what_the_api_forgets_changes_nothing(tmp_path: Path) -> None:
     pod, receiver, api = Pod(tmp_path), Receiver(), Api()
     pod.write(b"zero\n")
