@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 ANSWERS_WITHIN = 30.0  # seconds that --once waits for the API, or a kubelet, to answer
 LAST_WITHIN = 5.0  # seconds for the last look of a drain
+ROTATED = 2  # rotated files in the first listing of a container from which on older ones may be gone
 REPEAT = 300.0  # seconds between two warnings of one trouble
 
 

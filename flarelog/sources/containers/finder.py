@@ -255,8 +255,9 @@ class Containers:
                 before = self._tails.get(name)  # of a directory that was removed and has come back
                 tail = before or ContainerTail(name, zone=self._wanted.zone, draining=self._draining)
                 tail.place = self._wanted.names.place
-                told = self._wanted.copies is not None and self._wanted.copies.tells_losses
-                self._rows[directory] = Row(container, tail, self._came(container), told)
+                copies = self._wanted.copies
+                told = copies is not None and copies.tells_losses
+                self._rows[directory] = Row(container, tail, self._came(container), told, copies is not None)
                 # A drain begins no file that it did not find at its beginning.
                 self._rows[directory].settled = before is not None or self._draining
             if directory in self._rows:

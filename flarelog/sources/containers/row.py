@@ -10,6 +10,7 @@ from flarelog.checksum import EMPTY_DIGEST
 from flarelog.kubernetes.pods import Ended, Pod
 from flarelog.model import ATTEMPT, Gap, Generation, StreamInfo
 from flarelog.model import Ended as EndMark
+from flarelog.sources.containers.copies import ROTATED
 from flarelog.sources.containers.layouts import NEWEST, Container, Place, Turn
 from flarelog.sources.containers.packed import MOST, Damaged, Unpacking, copy_of
 from flarelog.sources.containers.place import Copy, Entry, Key, may_lack, wholly
@@ -22,7 +23,6 @@ from flarelog.sources.files.watch import Change, What
 GZIP = "gzip"  # the note of a generation that was unpacked
 KEPT = 64  # forgotten files whose contents are remembered, at most
 ROTATED_BEFORE = "rotated files before"
-ROTATED = 2  # rotated files of an attempt that was never looked at from which on older ones may be gone
 TRIED = 8  # files that are unpacked to look for a generation, at most
 
 
@@ -42,6 +42,7 @@ class Row:
     tail: ContainerTail
     came: bool = False  # its directory was made while the finder ran: no attempt ended before that
     told: bool = False  # whoever copies its files tells what is missing between them: their names do not
+    copies: bool = False  # its files are copies: they may be older than the first look at them here
     files: dict[Key, SourceFile] = field(default_factory=dict)
     turns: dict[Key, Turn] = field(default_factory=dict)  # of all files in the latest listing, sent or not
     taken: set[Turn] = field(default_factory=set)  # the turns of rotated files: later files of these turns are copies
@@ -75,7 +76,7 @@ class Row:
             self._compare(file, None if self._is_late(turn) else before, self.latest[1])
         elif self.came or self._is_late(turn):
             rotated = {one.place.turn for one in self.there if one.place.turn[0] == turn[0] and not one.place.current}
-            late = self._is_late(turn) or len(rotated) >= ROTATED
+            late = self._is_late(turn) or (len(rotated) >= ROTATED and not self.copies)
             self._compare(file, None if late else turn, -1 if self.came else turn[0])
         self.latest = key, turn[0]
         self.unread = {

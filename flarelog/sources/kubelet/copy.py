@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from flarelog.sources.containers.copies import ROTATED
 from flarelog.sources.containers.layouts import LAYOUTS, Place
 
 OVERLAP = 256  # bytes before a position that are compared
@@ -53,10 +54,12 @@ class Server(Protocol):
 
 class Copy:
     """The copy of the files in *source*, a directory of *server*, in the directory *target*. *lost* is told the paths
-    of copies whose rest cannot be had any more, before they get these names.
+    of copies whose rest cannot be had any more, before they get these names. *came*: there was no listing of it before.
     """
 
-    def __init__(self, server: Server, source: str, target: Path, lost: Callable[[str], None]) -> None:
+    def __init__(
+        self, server: Server, source: str, target: Path, lost: Callable[[str], None], came: bool = False
+    ) -> None:
         self._server, self._source, self._target, self._lost = server, source, target, lost
         self._done: set[str] = set()  # names of files that were copied whole, without the ending of compressed ones
         self._latest: str | None = (
@@ -65,6 +68,7 @@ class Copy:
         self._unread: set[str] = (
             set()
         )  # such names of files that a listing had and that were gone before they were read
+        self._came = came  # until the first listing
         self._gaps: set[str] = set()  # names of files before which others may be missing
         self._current: str | None = None  # the name of the file that is being copied
         self._position, self._last = 0, b""  # the copied bytes of that file, and the last of them
@@ -107,6 +111,11 @@ class Copy:
         """Look at the names, and copy each file after those before it."""
         found = await self._listed()
         self._tidy(found)
+        if self._came and found:
+            first = min(place.turn for place in found.values())
+            rotated = {name for name in _rotated(found) if name.startswith(f"{first[0]}.")}
+            self._gaps |= {min(rotated)} if len(rotated) >= ROTATED else set()
+            self._came = False
         if self._current is not None and not await self._has_last(self._current):
             found = await self._listed()  # the one above may be older than the rotation
             if not await self._finish(self._current, found):

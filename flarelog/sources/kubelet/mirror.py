@@ -225,7 +225,7 @@ class Mirror(Copying):
         target, unfinished = Path(self.root, directory), Path(self._made, "new", directory)
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        copy = Copy(self._server, f"pods/{directory}", unfinished, self._lose)
+        copy = Copy(self._server, f"pods/{directory}", unfinished, self._lose, directory in self._came)
         if not await self._update(directory, copy) and not any(unfinished.iterdir()):
             return
         target.parent.mkdir(exist_ok=True)

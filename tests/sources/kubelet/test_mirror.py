@@ -173,3 +173,23 @@ def test_what_may_be_missing_before_a_copy_is_a_gap_of_the_log(tmp_path: Path) -
     assert receiver.data(pod) == b"first\nlast\n"
     (gap,) = [mark for mark in receiver.marks(pod) if isinstance(mark, Gap)]
     assert gap.offset == len(b"first\n")
+
+
+def test_rotated_files_may_be_missing_where_a_container_came_and_was_rotated_before_its_first_listing(
+    tmp_path: Path,
+) -> None:
+    for rotated, before in ((1, False), (2, False), (2, True)):
+        root = tmp_path / f"{rotated}-{before}"
+        root.mkdir()
+        with mirrored(root) as mirror, finding(Path(mirror.root), copies=mirror) as finder:
+            if not before:
+                look(mirror)
+            pod, receiver = Pod(root / "pods"), Receiver()
+            for number in range(rotated):
+                pod.write(b"line %d\n" % number)
+                pod.rotate()
+            look(mirror)
+            receiver.take(finder)
+            assert receiver.data(pod) == pod.written
+            gaps = [mark for mark in receiver.marks(pod) if isinstance(mark, Gap)]
+            assert len(gaps) == (rotated == 2 and not before)
