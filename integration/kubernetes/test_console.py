@@ -112,7 +112,7 @@ def test_the_console_of_16_pods_shows_rank_0_and_the_true_last_one_also_after_a_
     console.tell(signal.SIGINT)
     cluster.delete(made, grace=0)
     cluster.controllers.stop()
-    assert program.stop() == 0, program.talk()
+    assert program.stop() in (0, 3), program.talk()
 
 
 def at_most_late(printed: str) -> float:
