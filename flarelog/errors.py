@@ -173,6 +173,15 @@ class SourceAway(FlarelogError):
     exit_code = TIMEOUT
 
 
+class GoesOn(FlarelogError):
+    """This process ends before the log's writer: what was read is stored, and the next process goes on without a
+    receipt in between. It is no failure.
+    """
+
+    retry_safe = True
+    exit_code = OK
+
+
 # --- the store contract
 
 

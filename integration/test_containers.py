@@ -88,7 +88,7 @@ def test_every_byte_of_all_pods_arrives_though_the_agent_comes_late_and_is_kille
     assert all("may have been removed before they could be read" in reason for reason in gaps), gaps
     assert code == (6 if gaps else 0), program.talk()
     for pod in pods:
-        receiver.holds(bytes(pod.written), pod.log, run="exp-1")
+        receiver.holds(bytes(pod.written), pod.log, run="exp-1", sealed=False)
     shown = place.call("logs", "exp-1", "--receiver", receiver.address, "--pod", "worker-0", "--notes", "off")
     steps = [int(line.split()[-2]) for line in shown.printed.splitlines()]
     assert steps == list(range(len(steps)))
@@ -321,10 +321,31 @@ def test_the_log_of_a_pod_that_went_while_no_agent_ran_is_closed_without_a_recei
         return asked.printed
 
     until(lambda: "it has no receipt, so its last bytes may be missing" in said(), said)
+    shutil.rmtree(stays.directory.parent)
     assert program.stop() == 0, program.talk()
     records = receiver.streams("ns")
     assert {one["log"]: one["sealed"] for one in records.values()} == {gone.log: False, stays.log: True}
     assert place.call(*where, "--exit-status").ends() == 7
+
+
+def test_an_agent_that_is_stopped_gives_no_receipt_for_a_container_that_may_go_on(place: Place) -> None:
+    receiver = place.serve()
+    place.root.mkdir(exist_ok=True)
+    goes_on, goes = Pod(place.root, name="goes-on"), Pod(place.root, name="goes")
+    for pod in (goes_on, goes):
+        pod.write(container_lines(0, 5))
+    first = agent(place, receiver)
+    until(lambda: receiver.stored(goes.log, run="ns") == goes.written, first.talk)
+    assert first.stop() == 0, first.talk()
+    assert "run ns: all of it so far is stored; 2 logs may go on" in first.said
+    for pod in (goes_on, goes):
+        pod.write(container_lines(5, 9))
+    shutil.rmtree(goes.directory.parent)  # with bytes that nobody has read
+    following = agent(place, receiver, "--idle", "2")
+    until(lambda: "all of it is stored" in following.said, following.talk)
+    assert following.stop() == 0, following.talk()
+    receiver.holds(bytes(goes_on.written), goes_on.log, run="ns")
+    receiver.holds(container_lines(0, 5), goes.log, run="ns", sealed=False)
 
 
 def terminated(identity: str, code: int, second: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def test_each_mutant_finds_its_place_once_and_a_test_that_must_see_it() -> None:
 def test_every_law_of_delivery_is_broken_and_few_mutants_do_it() -> None:
     mutants = table()
     assert {mutant.law for mutant in mutants} >= LAWS
-    assert len(mutants) == len({str(mutant) for mutant in mutants}) <= 224
+    assert len(mutants) == len({str(mutant) for mutant in mutants}) <= 225
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from flarelog.completeness import is_loss
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.errors import SourceAway
+from flarelog.errors import GoesOn, SourceAway
 from flarelog.model import (
     MAX_CHUNK,
     Activity,
@@ -74,6 +74,10 @@ class Source(Protocol):
     @property
     def away(self) -> str:
         """Why the log may have later bytes that cannot be read at present; empty: they can. It gets no receipt then."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the drain ends before the log's writer does: the log gets no receipt then."""
 
     def unread(self, *, look: bool = True) -> int:
         """How many available bytes were not given yet, as far as is known; without *look*, as of the last ``next``."""
@@ -245,9 +249,11 @@ class Delivery:
             and producer.marks_sent == len(source.marks)
             and source.drained(now)
         ):
-            if not source.away:
+            if not (source.away or source.goes_on):
                 return producer.finish()
             if (producer.acked, producer.marks_acked) == (producer.position, producer.marks_sent):
+                if not source.away:
+                    raise GoesOn(f"goes on after offset {producer.acked}: the next agent sends what comes")
                 raise SourceAway(f"no receipt at offset {producer.acked}, later bytes may be missing: {source.away}")
         return None
 
@@ -256,7 +262,7 @@ class Delivery:
         source = self._source
         if source.at_rest:
             return None
-        return URGENT_POLL if source.urgent or (source.draining and source.away) else LOOK_AGAIN
+        return URGENT_POLL if source.urgent or (source.draining and (source.away or source.goes_on)) else LOOK_AGAIN
 
     def news(self, now: float, wall: float) -> News | None:
         """News of the source, if it is ahead of the sent data, its end has moved back, or its writers' activity has

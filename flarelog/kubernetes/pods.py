@@ -88,6 +88,7 @@ class Pod:
     ranks: Mapping[str, str] = field(default_factory=dict)  # by container: the words for the rank that the API tells
     owner: tuple[str, str] = ("", "")  # kind and name of what made the pod
     states: Mapping[str, Attempt] = field(default_factory=dict)  # by container: its present attempt, and its state
+    over: bool = False  # none of its containers will run again
 
     def identity(self, container: str, attempt: int) -> str:
         """The runtime's id of an *attempt* of *container*; empty: not known."""
@@ -176,6 +177,7 @@ def pod_of(found: Mapping[str, Any]) -> Pod | None:
         ranks(labels, annotations, containers),
         _owner(metadata, labels),
         {str(one.get("name")): state for one in statuses if (state := attempt_of(one)) is not None},
+        status.get("phase") in ("Succeeded", "Failed"),
     )
 
 

@@ -25,6 +25,7 @@ from flarelog.errors import (
     TIMEOUT,
     CannotConnect,
     FlarelogError,
+    GoesOn,
     InvalidOption,
     NotFound,
     TimedOut,
@@ -40,6 +41,7 @@ from flarelog.sender.outcome import Outcome, worst
 from flarelog.sender.runs import Runs
 from flarelog.sources import choose
 from flarelog.sources.base import Contents, Wanted
+from flarelog.text import several
 from flarelog.values import changed, frozen
 from flarelog.wire import listing
 from flarelog.wire.heartbeat import REPLY_TIMEOUT
@@ -211,8 +213,12 @@ class Agent:
                 continue
             self._directories[run] = found[run][0].directory
             self._tasks[run] = asyncio.create_task(self._send(run))
-        for run in steps.drain:
+        for run in steps.drain if self._once or not self._finishing else ():
             self._sending[run].drain()
+        if self._finishing and not self._once:
+            for run in (*steps.drain, *steps.past):
+                if run in self._sending:
+                    self._sending[run].leave()
         for run in steps.asked:
             self._tasks[f"? {run}"] = asyncio.create_task(self._ask(run, self._sidecar(run, found[run][0])))
 
@@ -248,7 +254,11 @@ class Agent:
         code = outcome.exit_code
         if code in (OK, GAPS):
             self._outcomes.pop(run, None)
-            log.info("run %s: %s", shown(run), outcome.lacks.loss or "all of it is stored")
+            going = sum(isinstance(one.error, GoesOn) for one in outcome.streams)
+            stored = (
+                f"all of it so far is stored; {several(going, 'log')} may go on" if going else "all of it is stored"
+            )
+            log.info("run %s: %s", shown(run), outcome.lacks.loss or stored)
         if code != OK:
             self._outcomes[run] = outcome
         self._any = True

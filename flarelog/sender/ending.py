@@ -73,6 +73,11 @@ class Sending:
         self._over.set()
         self.sidecar.drain()
 
+    def leave(self) -> None:
+        """Send all present bytes and end, before the run does; idempotent."""
+        self._over.set()
+        self.sidecar.leave()
+
     def drain_early(self, how: Exit | None = None) -> None:
         """Drain because the run is ending, while the writers may go on. *how*: as for ``drain``."""
         self._exited(how)

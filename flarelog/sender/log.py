@@ -18,7 +18,7 @@ from flarelog.completeness import Losses, loss_sentence
 from flarelog.delivery.fair import TURN
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost, Silent
-from flarelog.errors import FlarelogError, NoAnswer
+from flarelog.errors import FlarelogError, GoesOn, NoAnswer
 from flarelog.model import Chunk, Code, News, Packed, Receipt, Reply, StreamId, generations
 from flarelog.names import beside, is_cut
 from flarelog.sender.consents import Consents
@@ -109,7 +109,7 @@ class Log:
             producer.all_misses,
             self.delivery.reconnects,
             generations(marks),
-            Losses(marks).with_receipt(sealed),
+            Losses(marks).with_receipt(sealed or isinstance(self.error, GoesOn)),
             self.error,
             unsent,
             "" if self.ended else self._trouble,

@@ -23,6 +23,7 @@ from flarelog.completeness import Completeness, together
 from flarelog.errors import (
     CannotConnect,
     FlarelogError,
+    GoesOn,
     NoConsent,
     NotFound,
     NothingToSend,
@@ -94,6 +95,11 @@ class Sidecar:
     def drain(self) -> None:
         """Send all present bytes and end; idempotent."""
         self._draining.set()
+
+    def leave(self) -> None:
+        """Send all present bytes and end: the run may go on, and another process goes on with it."""
+        self.finder.leave()
+        self.drain()
 
     @property
     def draining(self) -> bool:
@@ -340,11 +346,19 @@ class Sidecar:
         text = "; ".join(filter(None, (f"sealed at offset {ended.acked}", loss))) if error is None else str(error)
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
-        if error is None:
+        if isinstance(error, GoesOn):
+            info_each(log, "go on without this agent", stream, "%s%s %s", whose, stream, error, whose=whose)
+        elif error is None:
             info_each(log, "are sealed", stream, "%s%s: %s", whose, stream, text, whose=whose)
         elif not isinstance(error, StreamFenced) or self._fenced == 1:
             log.error("%s%s: %s", whose, stream, error, exc_info=traced(error))
         self.brought()
-        self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=error is None and not loss)
+        self.bus.publish(
+            Event.STREAM_ENDED,
+            stream.run,
+            stream=stream,
+            text=text,
+            ok=(error is None or isinstance(error, GoesOn)) and not loss,
+        )
         if self._fenced or self._failed == len(self._logs):
             self.drain()  # no log is left to send

@@ -134,6 +134,11 @@ class Finder(Protocol):
         Call it again as long as some logs are ``waiting``.
         """
 
+    def leave(self) -> None:
+        """This process ends, and the run may go on; called before ``drain``. A log whose writer has not ended, as far
+        as the finder can know, gets no receipt then.
+        """
+
     def exited(self, how: Exit) -> None:
         """Take how the process of all logs ended, before ``drain``: each log reports that after its last byte."""
 

@@ -17,7 +17,7 @@ from flarelog.delivery.sending import (
     Miss,
     Silent,
 )
-from flarelog.errors import SourceAway
+from flarelog.errors import GoesOn, SourceAway
 from flarelog.model import Activity, Chunk, Code, Gap, Generation, Mark, News, Receipt, Reply, StreamId
 from tests.joined.link import Memory
 
@@ -67,6 +67,17 @@ def test_a_log_that_cannot_be_read_for_now_gets_no_receipt_and_ends_once_all_is_
     assert delivery.next(0.0, 0.0) is None
     delivery.heard(held(b"abc"), 0.0)
     with pytest.raises(SourceAway, match=r"offset 3.*nobody answers"):
+        delivery.next(0.0, 0.0)
+
+
+def test_a_log_whose_writer_goes_on_gets_no_receipt_at_the_end_of_a_process() -> None:
+    source = Growing(b"abc")
+    source.draining, source.goes_on = True, True
+    delivery = opened(source)
+    assert isinstance(delivery.next(0.0, 0.0), Chunk)
+    assert delivery.next(0.0, 0.0) is None
+    delivery.heard(held(b"abc"), 0.0)
+    with pytest.raises(GoesOn, match="after offset 3"):
         delivery.next(0.0, 0.0)
 
 

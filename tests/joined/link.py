@@ -58,7 +58,7 @@ class Memory:
     marks: list[Mark] = field(default_factory=list)
     end: int = 0
     draining, away = True, ""
-    has_more = at_rest = urgent = False
+    has_more = at_rest = urgent = goes_on = False
     activity: Activity | None = None
 
     def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:

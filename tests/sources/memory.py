@@ -47,7 +47,7 @@ class Origin:
 class MemorySource:
     """The log of *origin*. ``_segments``: (offset in the stream, incarnation, offset in it) of each run of bytes."""
 
-    urgent, at_rest, away, activity = False, True, "", None
+    urgent, at_rest, away, goes_on, activity = False, True, "", False, None
 
     def __init__(self, origin: Origin) -> None:
         self.log, self.unreadable = origin.log, ""
@@ -208,6 +208,8 @@ class MemoryFinder:
         for source in self.logs.values():
             source.drain(now)
         return found
+
+    def leave(self) -> None: ...  # nobody writes them
 
     def exited(self, how: Exit) -> None: ...  # these logs belong to no process
 

@@ -39,6 +39,7 @@ class Kept:
         self.directory, self.scratch = directory, scratch
         self.attempt: int | None = None  # the attempt that is written; None between two
         self.ended = -1  # the latest attempt that has ended; all before it have
+        self.over = False  # no later attempt comes: the pod has ended
         self.early = False  # no file of the present attempt can have been rotated before its first byte was read
         self._next = 1  # the number of the file that is written, or will be
         self._gaps: dict[int, str] = {}  # by number: why bytes before the file are missing
@@ -198,6 +199,19 @@ class Kept:
         self._save()
         self._close()
 
+    def is_over(self) -> None:
+        """The pod has ended, and this was its last attempt."""
+        if not self.over:
+            self.over = True
+            if self.directory.is_dir():
+                self._save()
+
+    def is_gone(self, reason: str) -> None:
+        """The pod went while nobody looked; *reason* as in ``end``. Later attempts may have come and gone."""
+        if self.attempt is None and not self.over:
+            self.begin(self.ended + 1)
+        self.end(reason)
+
     def pass_over(self, attempt: int) -> None:
         """There is nothing to be read of *attempt*, and of those before it."""
         self.ended = max(self.ended, attempt)
@@ -257,14 +271,14 @@ class Kept:
     # --- the record
 
     def _save(self) -> None:
-        said = {"ended": self.ended, "early": self.early, "first": self._first}
+        said = {"ended": self.ended, "over": self.over, "early": self.early, "first": self._first}
         dicts = {"gaps": self._gaps, "ends": self._ends, "notes": self._notes}
         replace_file(self.directory / _RECORD, json.dumps(said | dicts).encode())
 
     def _load(self) -> None:
         said = self._read()
         names = self._names()
-        self.ended, self.early = int(said.get("ended", -1)), bool(said.get("early"))
+        self.ended, self.over, self.early = int(said.get("ended", -1)), bool(said.get("over")), bool(said.get("early"))
         self._first = int(said.get("first", 1))
         self._next = max([0, *(int(found[2]) for name in names if (found := _NAME.fullmatch(name)) and found[2])]) + 1
         for mine, key in ((self._gaps, "gaps"), (self._ends, "ends"), (self._notes, "notes")):

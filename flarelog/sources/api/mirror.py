@@ -228,6 +228,8 @@ class Mirror(Copying):
             for name, attempt in pod.states.items():
                 directory = f"{pod.namespace}_{pod.name}_{pod.uid}/{name}"
                 present[directory] = attempt
+                if pod.over and directory in self._readers and attempt.ended:
+                    self._readers[directory].kept.is_over()
                 if directory not in self._readers and self._wanted(directory):
                     kept = Kept(Path(self.root, directory), self._scratch)
                     of = Log(pod.namespace, pod.name, pod.uid, name)
@@ -248,7 +250,8 @@ class Mirror(Copying):
         for path in Path(self.root).glob("*/*"):
             directory = str(path.relative_to(self.root))
             if directory not in self._readers and directory not in self._left:
-                self._leave(directory, Kept(path, self._scratch), UNSEEN)
+                kept = self._left[directory] = Kept(path, self._scratch)
+                kept.is_gone(UNSEEN)
         for directory, kept in list(self._left.items()):
             names = [f"{directory}/{path.name}" for path in kept.directory.glob("[0-9]*")]
             if all(len(self._stored.get(name, ())) >= self._receivers for name in names):
@@ -258,10 +261,6 @@ class Mirror(Copying):
                 with contextlib.suppress(OSError):
                     kept.directory.parent.rmdir()
                 del self._left[directory]
-
-    def _leave(self, directory: str, kept: Kept, reason: str) -> None:
-        self._left[directory] = kept
-        kept.end(reason)
 
     async def _keep(self, directory: str) -> None:
         reader, news, failures = self._readers[directory], self._news[directory], 0

@@ -61,7 +61,7 @@ class Containers:
         self._tails: dict[str, ContainerTail] = {}
         self._record: dict[str, StreamInfo] | None = None  # by the log's name in the store; None: not known yet
         self._masked: dict[str, tuple[int, int]] = {}
-        self._missing = self._draining = False
+        self._missing = self._draining = self._leaving = False
         self._moving: dict[int, SourceFile] = {}  # by the cookie of a move
         self._exit: Exit | None = None
         self._since = wanted.since or time.time_ns()
@@ -156,6 +156,9 @@ class Containers:
             touched |= set(self._tails)
         return touched
 
+    def leave(self) -> None:
+        self._leaving = True
+
     def exited(self, how: Exit) -> None:
         self._exit = how
 
@@ -204,9 +207,11 @@ class Containers:
             touched |= self._vanish(self._rows[directory])
         for directory in sorted(present):
             touched |= self._list(self._rows[directory], now)
-        if (copies := self._wanted.copies) is not None:
-            for directory, row in self._rows.items():
-                row.tail.away = copies.blind(directory)
+        pods, copies = self._wanted.pods, self._wanted.copies
+        for directory, row in self._rows.items() if self._leaving or copies is not None else ():
+            row.tail.away = copies.blind(directory) if copies is not None else ""
+            pod = pods.of(row.container.uid) if pods is not None else None
+            row.tail.goes_on = self._leaving and directory in present and not (pod is not None and pod.over)
         touched |= self._advance_all(now)
         if any(row.unopened for row in self._rows.values()):
             for tail in self._tails.values():

@@ -88,6 +88,7 @@ class Tail:
     said: Exit | None = None  # how the process whose log this is ended, as an observer saw it
     failed: Exception | None = None  # an error of a look at all logs, for this log's own reader
     away: str = ""  # why later bytes cannot be read at present; empty: they can
+    goes_on: bool = False  # the drain ends before its writer does
     current: SourceFile | None = None  # the file of the next bytes
     _spans: list[_Span] = field(default_factory=list)
     _acked: int = 0

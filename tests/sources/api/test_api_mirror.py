@@ -17,6 +17,7 @@ from flarelog.sources.api.mirror import Mirror
 from flarelog.sources.api.reader import Pace
 from flarelog.sources.containers.finder import Containers
 from flarelog.sources.containers.options import ContainerOptions
+from flarelog.values import changed
 from tests.sources.api.kubelet import Kubelet
 from tests.sources.containers.node import Receiver
 from tests.sources.files.tailing import NoWatch
@@ -110,6 +111,28 @@ def test_a_pod_that_went_while_no_agent_ran_has_an_unseen_end_and_is_removed_onc
     assert site.files == ["0.log.00000000-000001"]
     assert site.mirror.ending(f"{DIRECTORY}/0.log.00000000-000001") == "unseen"
     assert site.mirror.notes(f"{DIRECTORY}/0.log.00000000-000001") == ("api",)
+    site.store(HERE, THERE)
+    site.mirror._look(keep=False)
+    assert not [*Path(site.mirror.root).iterdir()]
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["it-could-restart", "it-had-ended"])
+def test_attempts_that_came_and_went_while_no_agent_ran_leave_an_unseen_end(tmp_path: Path, over: bool) -> None:
+    site = Site(tmp_path)
+    site.kubelet.write()
+    site.step()
+    site.kubelet.end()
+    site.mirror._readers[DIRECTORY]._pace = Pace(again=0.0)
+    while site.mirror._readers[DIRECTORY].kept.attempt is not None:
+        site.step()
+    if over:
+        site.pods.pods = [changed(site.pods.pods[0], states={"main": Attempt(0, "c://0", True, "")}, over=True)]
+        site.mirror._look(keep=False)
+    site.stop()
+    site.pods.pods = []
+    site.start()
+    assert site.files == ["0.log.00000000-000001"] + ["1.log.00000000-000002"] * (not over)
+    assert {site.mirror.ending(f"{DIRECTORY}/{name}") for name in site.files[1:]} <= {"unseen"}
     site.store(HERE, THERE)
     site.mirror._look(keep=False)
     assert not [*Path(site.mirror.root).iterdir()]

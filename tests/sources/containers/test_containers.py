@@ -15,6 +15,7 @@ import pytest
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.kubernetes.pods import Pod as Facts
+from flarelog.kubernetes.pods import pod_of as facts_of
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamId, StreamInfo, Unread, unread_at_end
 from flarelog.sources.base import Finder
 from flarelog.sources.containers.finder import Containers
@@ -730,6 +731,18 @@ def test_why_no_run_has_a_log_is_said(tmp_path: Path, options: dict[str, Any], s
     assert ContainerRuns(wanted).unmatched() == sentence.replace("ROOT", str(tmp_path))
 
 
+class Says:
+    """An API that says *facts* of each pod."""
+
+    listed, version = True, 1
+
+    def __init__(self, facts: Facts | None) -> None:
+        self._facts = facts
+
+    def of(self, uid: str) -> Facts | None:
+        return self._facts
+
+
 class Silent:
     """An API that does not answer."""
 
@@ -950,3 +963,29 @@ def test_a_container_that_was_there_before_the_agent_is_taken_as_it_is(tmp_path:
     with finding(tmp_path) as finder:
         receiver.take(finder)
     assert not any(isinstance(mark, Gap) for mark in receiver.marks(pod))
+
+
+@pytest.mark.parametrize(
+    ("phase", "there", "goes_on"),
+    [
+        ("Running", True, True),
+        ("Succeeded", True, False),
+        ("Failed", True, False),
+        ("", True, True),
+        ("", False, False),
+    ],
+)
+def test_an_agent_that_leaves_does_not_end_the_log_of_a_container_that_may_go_on(
+    tmp_path: Path, phase: str, there: bool, goes_on: bool
+) -> None:
+    pod = Pod(tmp_path)
+    pod.write(b"so far\n")
+    facts = facts_of({"metadata": {"uid": UID}, "status": {"phase": phase}}) if phase else None
+    with finding(tmp_path, pods=Says(facts)) as finder:
+        Receiver().take(finder)
+        tail = finder.logs[pod.log]
+        if not there:
+            shutil.rmtree(pod.directory.parent)
+        finder.leave()
+        finder.drain(0.0)
+        assert tail.goes_on is goes_on
