@@ -12,6 +12,7 @@ from integration.kubernetes import cri
 from integration.kubernetes.cluster import NODE, Cluster, Manifest
 from integration.kubernetes.inside.write import line
 from integration.kubernetes.pods import pod, writer
+from integration.kubernetes.processes import START
 
 READER = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
 
@@ -63,8 +64,9 @@ def test_no_byte_is_lost_at_20000_lines_a_second_though_the_agent_is_killed(clus
     program = agent(cluster, place, receiver)
     cluster.reaches(fast, "Succeeded")
     arrives(receiver, fast, lines(400_000))
+    directory = cluster.log_directory(fast)
     cluster.delete(fast)
-    cluster.gone(fast)
+    until(lambda: not directory.exists(), "the kubelet removes its files", START)
     assert program.stop() == 0, program.talk()
     assert receiver.streams("default")[f"{SITE}/{log_of(fast)}"]["sealed"]
 
