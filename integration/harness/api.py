@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.certificates import Authority
+from integration.harness.https import Answers, served
 
 
 @contextmanager
@@ -24,8 +22,8 @@ def api_of(
 ) -> Iterator[tuple[str, ...]]:
     """The options for an API that lists *pod* after *late* seconds. *answers*: status and body of others, by path."""
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Pods(Answers):
+        def get(self) -> None:
             path, _, query = self.path.partition("?")
             status, body = (answers or {}).get(path, (200, b""))
             if path == "/api/v1/pods" and status == 200:
@@ -34,29 +32,11 @@ def api_of(
                 else:
                     over.wait(late)
                     body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [pod]}).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+            self.answer(status, body)
 
     over = threading.Event()
-    tls = Authority.new(directory).issue("api", hosts=("127.0.0.1",))
-    token = directory / "token"
-    token.write_text("secret")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(str(tls.cert), str(tls.key))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        url = f"https://127.0.0.1:{server.server_address[1]}"
-        yield "--api", url, "--api-token", str(token), "--api-ca", str(tls.ca)
-    finally:
-        over.set()
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with served(directory, Pods) as server:
+        try:
+            yield "--api", server.url, "--api-token", server.token, "--api-ca", server.ca
+        finally:
+            over.set()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.certificates import Authority
+from integration.harness.https import Answers, served
 from tests.sources.containers.node import Pod
 
 WATCH = 20.0  # seconds of a watch
@@ -69,8 +67,8 @@ def pods_api(directory: Path) -> Iterator[PodsApi]:
     """A running server, and the options for it."""
     api = PodsApi()
 
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Pods(Answers):
+        def get(self) -> None:
             _, _, query = self.path.partition("resourceVersion=")
             if api.status != 200:
                 body = json.dumps({"kind": "Status", "code": api.status, "message": "not now"}).encode()
@@ -79,30 +77,12 @@ def pods_api(directory: Path) -> Iterator[PodsApi]:
                 body = b"".join(json.dumps(event).encode() + b"\n" for event in events)
             else:
                 body = json.dumps(api.latest()).encode()
-            self.send_response(api.status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(api.status, body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    tls = Authority.new(directory).issue("api", hosts=("127.0.0.1",))
-    token = directory / "token"
-    token.write_text("secret")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(str(tls.cert), str(tls.key))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    url = f"https://127.0.0.1:{server.server_address[1]}"
-    api.options = ("--api", url, "--api-token", str(token), "--api-ca", str(tls.ca))
-    try:
-        yield api
-    finally:
-        api.over = True
-        api.refuse(503)
-        server.shutdown()
-        serving.join()
-        server.server_close()
+    with served(directory, Pods) as server:
+        api.options = ("--api", server.url, "--api-token", server.token, "--api-ca", server.ca)
+        try:
+            yield api
+        finally:
+            api.over = True
+            api.refuse(503)
