@@ -189,6 +189,7 @@ def test_what_refuses_is_said_and_tried_again(cluster: Cluster, place: Place) ->
     program.says("does not know the token (401)")
     Path(place.directory, "token").write_text(token)
     made = cluster.apply(pod("refused", writer(100, rate=100)))
+    cluster.reaches(made, "Succeeded")  # a kubelet takes up to a minute to notice that an API server is back
     program.says("does not allow to read /api/v1/namespaces/default/pods/refused/log (403)")
     Path(place.directory, "token").write_text(cluster.account("api-reader", *RIGHTS))
     settles(receiver, made, "rotated", "unverified")

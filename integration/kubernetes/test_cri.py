@@ -73,12 +73,12 @@ def test_no_byte_is_lost_at_20000_lines_a_second_though_the_agent_is_killed(clus
 
 def test_an_agent_that_comes_late_takes_what_was_rotated_and_compressed(cluster: Cluster, place: Place) -> None:
     receiver = place.serve()
-    made = cluster.apply(pod("late", writer(16_000, rate=700)))
+    made = cluster.apply(pod("late", writer(8_000, rate=600)))
     cluster.reaches(made, "Succeeded")
     directory = cluster.log_directory(made)
     until(lambda: len([*directory.glob("0.log*")]) > 2, lambda: f"it is rotated: {[*directory.iterdir()]}", 60)
     program = agent(cluster, place, receiver)
-    arrives(receiver, made, lines(16_000))
+    arrives(receiver, made, lines(8_000))
     assert program.stop() == 0, program.talk()
     cluster.delete(made)
 

@@ -59,4 +59,4 @@ def test_what_refuses_is_one_sentence_and_nothing_is_sent(cluster: Cluster, plac
     receiver = place.serve()
     program = agent(cluster, place, receiver, cluster.account("log-nobody"), "--run-from", "path:{run}/**")
     program.says("does not allow to read /logs/pods/ (403)")
-    assert program.stop() in (0, 3), program.talk()
+    assert program.stop() == 5, program.talk()
