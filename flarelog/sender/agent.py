@@ -195,6 +195,7 @@ class Agent:
             if run in found and found[run][0].directory != directory:  # it was moved: the rest is sent from there
                 self._sending[run].drain()
         steps = self._runs.look({run: seen for run, (_, seen) in found.items()}, time.monotonic(), time.time())
+        leaving = self._finishing and not self._once
         for gone in self._producers.keys() - found.keys():
             del self._producers[gone]
         for run in (*steps.live, *steps.past):
@@ -213,12 +214,13 @@ class Agent:
                 continue
             self._directories[run] = found[run][0].directory
             self._tasks[run] = asyncio.create_task(self._send(run))
-        for run in steps.drain if self._once or not self._finishing else ():
-            self._sending[run].drain()
-        if self._finishing and not self._once:
-            for run in (*steps.drain, *steps.past):
-                if run in self._sending:
-                    self._sending[run].leave()
+            if past and leaving:
+                self._sending[run].leave()
+        for run in steps.drain:
+            if leaving:
+                self._sending[run].leave()
+            else:
+                self._sending[run].drain()
         for run in steps.asked:
             self._tasks[f"? {run}"] = asyncio.create_task(self._ask(run, self._sidecar(run, found[run][0])))
 
