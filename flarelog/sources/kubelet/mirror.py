@@ -48,6 +48,7 @@ class Mirror(Copying):
         os.mkdir(self.root)
         self._lost: set[str] = set()  # paths of copies whose end was not seen
         self._copies: dict[str, Copy] = {}
+        self._adding: dict[str, asyncio.Task[None]] = {}  # by directory: its first copy, which may take long
         self._present: frozenset[str] = frozenset()  # the directories of all containers, in the latest look
         self._looked = False
         self._came = set[str]()  # those that were not there in the first look
@@ -88,6 +89,9 @@ class Mirror(Copying):
         finally:
             for sent in sending:
                 sent.cancel()
+            for adding in self._adding.values():
+                adding.cancel()
+            await asyncio.gather(*self._adding.values(), return_exceptions=True)
             await self._server.close()
             shutil.rmtree(self._made, ignore_errors=True)
 
@@ -97,10 +101,10 @@ class Mirror(Copying):
         """
         unlisted: FlarelogError | None
         unlisted = silent = TimedOut(f"the kubelet did not answer within {LAST_WITHIN:g} s")
-        self._asked = dict.fromkeys(self._copies, time.monotonic())
+        self._asked = dict.fromkeys((*self._copies, *self._adding), time.monotonic())
         try:
             async with asyncio.timeout(LAST_WITHIN):
-                unlisted = await self._look()
+                unlisted = await self._look_and_add()
                 await asyncio.gather(*(self._to_the_end(name, copy) for name, copy in self._copies.items()))
         except TimeoutError:
             log.warning("%s; its latest bytes are not sent", silent)
@@ -141,7 +145,7 @@ class Mirror(Copying):
         answer for long, and there is nothing else to send.
         """
         until = time.monotonic() + ANSWERS_WITHIN
-        while (error := await self._look() or self._unread()) is not None:
+        while (error := await self._look_and_add() or self._unread()) is not None:
             if is_final(error) or time.monotonic() >= until:
                 if self._copies:
                     return
@@ -173,6 +177,12 @@ class Mirror(Copying):
             if states.keys() - found.keys():
                 return
 
+    async def _look_and_add(self) -> FlarelogError | None:
+        """As ``_look``, until each new container's first copy is made."""
+        unlisted = await self._look()
+        await asyncio.gather(*self._adding.values())
+        return unlisted
+
     async def _look(self) -> FlarelogError | None:
         """Find new containers, and forget those that are gone; returns why the server did not answer, None: it did. A
         pod whose directory it cannot list is as it was.
@@ -203,11 +213,8 @@ class Mirror(Copying):
         self._unlisted = self._unlisted & unlisted if self._looked else unlisted
         self._looked, self._present = True, frozenset(there)
         present = {directory for directory in there if self._wanted(directory)}
-        for directory in present - self._copies.keys():
-            try:
-                await self._add(directory)
-            except OSError as error:
-                self._no_room(directory, error)
+        for directory in present - self._copies.keys() - self._adding.keys():  # no container waits for a long log
+            self._adding[directory] = asyncio.create_task(self._add(directory))
         for directory in self._copies.keys() - present:
             if (task := self._tasks.pop(directory, None)) is not None:
                 task.cancel()
@@ -221,6 +228,14 @@ class Mirror(Copying):
         return failed
 
     async def _add(self, directory: str) -> None:
+        try:
+            await self._copy_new(directory)
+        except OSError as error:
+            self._no_room(directory, error)
+        finally:
+            del self._adding[directory]
+
+    async def _copy_new(self, directory: str) -> None:
         """Copy what a new container has so far; its files appear together, so that their order is known at once."""
         target, unfinished = Path(self.root, directory), Path(self._made, "new", directory)
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -33,7 +33,7 @@ def mirrored(
 
 
 def look(mirror: Mirror) -> None:
-    assert asyncio.run(mirror._look()) is None
+    assert asyncio.run(mirror._look_and_add()) is None
 
 
 def directory_of(pod: Pod) -> str:
@@ -125,6 +125,39 @@ def test_once_says_why_no_file_could_be_read_though_it_is_listed(tmp_path: Path)
         run(mirror)
 
 
+def test_no_container_waits_for_the_first_copy_of_another(tmp_path: Path) -> None:
+    class Held(Files):
+        """Gives the log of one container only after ``free`` is set."""
+
+        def __init__(self, root: Path, held: Path) -> None:
+            super().__init__(root)
+            self._held, self.free = str(held.relative_to(root)), asyncio.Event()
+
+        async def piece(self, path: str, begin: int, length: int) -> tuple[bytes, int] | None:
+            if path == self._held:
+                await self.free.wait()
+            return await super().piece(path, begin, length)
+
+    long, short = (Pod(tmp_path / "pods", uid=digit * 8) for digit in "12")
+    for pod in (long, short):
+        pod.write(b"line\n")
+    server = Held(tmp_path, long.current)
+
+    async def looks(mirror: Mirror) -> None:
+        later = Pod(tmp_path / "pods", uid="3" * 8)
+        later.write(b"line\n")
+        await mirror._look()  # the container that came later is found in spite of the long one
+        while not {directory_of(short), directory_of(later)} <= mirror._copies.keys():
+            await asyncio.sleep(0)
+        assert directory_of(long) not in mirror._copies
+        server.free.set()
+        await mirror._look_and_add()
+        assert directory_of(long) in mirror._copies
+
+    with mirrored(tmp_path, server=server) as mirror:
+        asyncio.run(looks(mirror))
+
+
 def test_a_container_is_blind_from_a_look_that_fails_to_one_that_does_not(tmp_path: Path) -> None:
     server, pod = Files(tmp_path), Pod(tmp_path / "pods")
     pod.write(b"line\n")
@@ -147,7 +180,7 @@ def test_a_container_of_a_pod_that_could_not_be_listed_at_first_is_not_new_and_n
         refused = str(pods[0].directory.parent.relative_to(tmp_path))
         for now in ({refused}, set[str](), {refused}):
             server.refused = now
-            assert (asyncio.run(mirror._look()) is not None) is bool(now)
+            assert (asyncio.run(mirror._look_and_add()) is not None) is bool(now)
             assert not any(mirror.came(directory_of(pod)) for pod in pods)
         assert all(Path(mirror.root, directory_of(pod), "0.log").exists() for pod in pods)
 
