@@ -64,6 +64,7 @@ def test_commits_are_on_time_again_soon_after_the_stall_of_a_dead_leader() -> No
     assert answer(1000).death.latency(1.0) > TABLE.values["stall_s"] / 2  # some sites were due soon after the death
 
 
+@pytest.mark.soak
 def test_more_sites_are_never_cheaper_and_never_take_fewer_machines() -> None:
     found = [answer(sites, *SLOW) for sites in (50, 200, 500, 1000, 2000)]
     for less, more in pairwise(found):
@@ -76,6 +77,7 @@ def test_more_sites_are_never_cheaper_and_never_take_fewer_machines() -> None:
     assert found[-1].fleet.servers > found[0].fleet.servers
 
 
+@pytest.mark.soak
 @together(
     "setting",
     [

@@ -64,9 +64,7 @@ def test_no_byte_is_lost_at_20000_lines_a_second_though_the_agent_is_killed(clus
     program = agent(cluster, place, receiver)
     cluster.reaches(fast, "Succeeded")
     arrives(receiver, fast, lines(400_000))
-    directory = cluster.log_directory(fast)
-    cluster.delete(fast)
-    until(lambda: not directory.exists(), "the kubelet removes its files", START)
+    removed(cluster, fast)
     assert program.stop() == 0, program.talk()
     assert receiver.streams("default")[f"{SITE}/{log_of(fast)}"]["sealed"]
 
@@ -80,7 +78,7 @@ def test_an_agent_that_comes_late_takes_what_was_rotated_and_compressed(cluster:
     program = agent(cluster, place, receiver)
     arrives(receiver, made, lines(8_000))
     assert program.stop() == 0, program.talk()
-    cluster.delete(made)
+    removed(cluster, made)  # or the next test's agent finds a pod that the API no longer has
 
 
 def test_attempts_are_one_log_of_the_run_that_a_label_names_and_say_whose_they_are(
@@ -116,6 +114,13 @@ def test_how_a_pod_ended_is_reported_after_its_last_byte(cluster: Cluster, place
     assert (end["code"], end["offset"]) == (3, len(receiver.stored(log_of(made), run="default")))
     cluster.delete(made)
     assert program.stop() == 0, program.talk()
+
+
+def removed(cluster: Cluster, made: Manifest) -> None:
+    """Delete a pod, and wait until the kubelet has removed its files."""
+    directory = cluster.log_directory(made)
+    cluster.delete(made)
+    until(lambda: not directory.exists(), "the kubelet removes its files", START)
 
 
 def exits(receiver: Receiver, made: Manifest, site: str = SITE) -> list[dict[str, Any]]:
