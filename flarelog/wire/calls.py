@@ -37,6 +37,7 @@ CHANNEL_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),  # gRPC waits a minute otherwise, whatever the keepalive's timeout
     # A receiver that restarts is found within the delivery's own backoff, not within gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 10_000),  # despite its name the timeout of one attempt to connect
