@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, NotAReceiver
+from flarelog.ends import Ends
+from flarelog.errors import CannotConnect, FlarelogError, NoAnswer, NotAllowed, NotAReceiver, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
-from flarelog.names import receiver_address
 from flarelog.proxies import route
 from flarelog.security.tls import Tls, why
 from flarelog.wire import calls, listing, statuses
@@ -37,8 +38,13 @@ RUN_TIMEOUT = 300.0  # seconds per run of a list: all its logs are looked at; a 
 REMOVE_TIMEOUT = 60.0  # seconds: a removal waits for streams to be closed and for other removals
 
 
+class _Untrusted(NotAllowed):
+    """The certificates prevent the connection. Another end of the receiver may have better ones."""
+
+
 class Client:
-    """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
+    """A connection to the receiver at *address*: ``HOST:PORT``, or several with commas, ends of one store, of which a
+    random one is asked first, and the next one after it fails. Use as an asynchronous context manager.
 
     *tls*: this end's files. *token*: a secret that identifies the caller at the receiver's port for readers, where the
     CA alone is enough. *proxy*: the URL of the HTTP proxy before the receiver, ``off``, or empty: the environment
@@ -47,14 +53,14 @@ class Client:
     """
 
     def __init__(self, address: str, *, tls: Tls | None = None, token: str = "", proxy: str = "") -> None:
-        receiver_address(address)
+        self._ends = Ends(address)
         if tls is not None:
             tls.check("client")
         self.address = address
         self.patience = TIMEOUT  # seconds of retries without an answer before CannotConnect is raised
-        self._tls, self._proxy = tls, proxy
-        self._peer = route(address, proxy).to(address)  # the receiver, and the proxy before it, for messages
-        self._channel = calls.channel(address, tls, token, ahead=AHEAD, proxy=proxy)
+        self._tls, self._proxy, self._token = tls, proxy, token
+        self._channel = self._connect()
+        self._calls = Counter[grpc.aio.Channel]()  # running calls: a replaced channel is closed after its last one
         self._answered = False  # the receiver answered once: another program at its port is then a reason to retry
         self._waited = False  # an answer came, or the wait for it was logged
 
@@ -62,21 +68,51 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._channel.close()
+        for channel in {*self._calls, self._channel}:
+            await channel.close()
+
+    def _connect(self) -> grpc.aio.Channel:
+        return calls.channel(self._ends.current, self._tls, self._token, ahead=AHEAD, proxy=self._proxy)
+
+    @contextlib.asynccontextmanager
+    async def _calling(self) -> AsyncIterator[str]:
+        """The address of the end to call. After CannotConnect, TimedOut, and _Untrusted the next end is used."""
+        channel, end = self._channel, self._ends.current
+        self._calls[channel] += 1
+        try:
+            yield end
+        except (CannotConnect, TimedOut, _Untrusted) as error:
+            lost = not isinstance(error, NoAnswer | TimedOut)
+            if channel is self._channel and self._ends.turn(lost=lost):  # otherwise another call has turned
+                self._channel = self._connect()
+            raise
+        finally:
+            self._calls[channel] -= 1
+            if not self._calls[channel]:
+                del self._calls[channel]
+                if channel is not self._channel:
+                    await channel.close()
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """The result of *ask*, retried while the receiver does not answer."""
+        """The result of *ask*, retried while none of the receiver's ends answers."""
 
         async def attempt() -> T:
-            try:
-                found = await ask()
-            except grpc.RpcError as error:
-                raised = await self._trouble(error)
-                if raised.retry_safe:
-                    say(str(raised))
-                raise raised from error
-            except TimeoutError as error:
-                raise statuses.late_answer(self.address, self._proxy) from error
+            for _ in range(len(self._ends) - 1):
+                with contextlib.suppress(CannotConnect, TimedOut, _Untrusted):
+                    return await once()
+            return await once()
+
+        async def once() -> T:
+            async with self._calling() as end:
+                try:
+                    found = await ask()
+                except grpc.RpcError as error:
+                    raised = await self._trouble(error, end)
+                    if raised.retry_safe:
+                        say(str(raised))
+                    raise raised from error
+                except TimeoutError as error:
+                    raise statuses.late_answer(end, self._proxy) from error
             self._waited = self._answered = True
             return found
 
@@ -85,8 +121,8 @@ class Client:
                 self._waited = True
                 log.info("%s; retrying", trouble)
 
-        loop = asyncio.get_running_loop()
-        saying = loop.call_later(SAY_AFTER, say, f"{self._peer} does not answer yet")
+        loop, end = asyncio.get_running_loop(), self._ends.current
+        saying = loop.call_later(SAY_AFTER, say, f"{route(end, self._proxy).to(end)} does not answer yet")
         try:
             return await self._again(attempt, loop.time() + self.patience)
         finally:
@@ -113,13 +149,13 @@ class Client:
             reraise=True,
         )(attempt)
 
-    async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
-        """The exception for *error*; NotAllowed where certificates are the cause, which no retry would fix."""
-        trouble = statuses.error_of(error, self.address, self._proxy)
-        if isinstance(trouble, CannotConnect):
-            reason = await asyncio.to_thread(why, self.address, self._tls, self._proxy)
+    async def _trouble(self, error: grpc.RpcError, end: str) -> FlarelogError:
+        """The exception for *error* at *end*; _Untrusted where certificates are the cause, which no retry would fix."""
+        trouble = statuses.error_of(error, end, self._proxy)
+        if isinstance(trouble, CannotConnect) and not isinstance(trouble, NoAnswer):  # a handshake would wait as well
+            reason = await asyncio.to_thread(why, end, self._tls, self._proxy)
             if reason:
-                return NotAllowed(f"no connection to {self._peer}: {reason}")
+                return _Untrusted(f"no connection to {route(end, self._proxy).to(end)}: {reason}")
             if statuses.NO_GRPC in str(trouble) and not self._answered:
                 return NotAReceiver(str(trouble))
         return trouble
@@ -161,7 +197,7 @@ class Client:
             )
         )
         if left_out:
-            log.warning("worker %s of %s does not answer: its sites are missing here", left_out[-1], self.address)
+            log.warning("worker %s of %s does not answer: its sites are missing here", left_out[-1], self._ends.current)
         return found
 
     def find(
@@ -190,13 +226,17 @@ class Client:
         return self._read((stream, start, False, None, None, stop, digest))
 
     async def _read(self, request: tuple[Any, ...]) -> AsyncGenerator[Any, None]:
-        call = calls.read(self._channel)(request)
-        try:
-            async with contextlib.aclosing(call):
-                async for found in call:
-                    yield found
-        except grpc.RpcError as error:
-            raise await self._trouble(error) from error
+        async with self._calling() as end:
+            call = calls.read(self._channel)(request)
+            try:
+                async with contextlib.aclosing(call):
+                    async for found in call:
+                        yield found
+            except grpc.RpcError as error:
+                raised = await self._trouble(error, end)
+                if isinstance(raised, _Untrusted) and len(self._ends) > 1:
+                    raised = CannotConnect(str(raised))  # a caller that repeats the call reaches the next end
+                raise raised from error
 
     async def state(self, run: str) -> RunState:
         """The receiver's state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
@@ -271,5 +311,4 @@ class Client:
         return await self._answer(lambda: calls.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT))
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:
-        call: Callable[..., Awaitable[ReceiverInfo]] = calls.run_call(self._channel, method)
-        return await self._answer(lambda: call(run, timeout=TIMEOUT))
+        return await self._answer(lambda: calls.run_call(self._channel, method)(run, timeout=TIMEOUT))

@@ -305,6 +305,28 @@ def receiver_address(address: str) -> tuple[str, int]:
     return host, port
 
 
+def receiver_ends(receiver: str) -> tuple[str, ...]:
+    """The addresses in *receiver*: ``HOST:PORT``, or several with commas, interchangeable ends of one store. Raises
+    InvalidOption.
+    """
+    ends = tuple(dict.fromkeys(end.strip() for end in receiver.split(",")))
+    for end in ends:
+        receiver_address(end)
+    return ends
+
+
+def independent(receivers: Iterable[str]) -> tuple[str, ...]:
+    """*receivers*, each once. Raises InvalidOption if two of them share an end: its store would get each log twice, and
+    one producer would fence the other.
+    """
+    found, owners = tuple(dict.fromkeys(receivers)), dict[str, str]()
+    for receiver in found:
+        for end in dict.fromkeys(part.strip() for part in receiver.split(",")):
+            if owners.setdefault(end, receiver) != receiver:
+                raise InvalidOption(f"{quoted(end)} is in two receivers: name it once")
+    return found
+
+
 def _parsed(address: str, ports: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not _HOST.fullmatch(host) or not _PORT.fullmatch(port):

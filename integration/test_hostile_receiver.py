@@ -107,6 +107,7 @@ PUSHES: dict[str, Replies] = {
     "miss-for-ever": always(reply(pb.EXECUTION_EXCEPTION, reason="never")),
     "hole-for-ever": opened(reply(pb.HOLE, epoch=1, reason="never")),
     "replies-without-end": lambda requests, _: itertools.repeat(reply(epoch=1)),
+    "going-away-for-ever": always(reply(pb.GOING_AWAY, reason="there")),
     "elsewhere-for-ever": always(reply(pb.GOING_AWAY, reason="there", elsewhere=True)),
     "elsewhere-after-open": opened(reply(pb.GOING_AWAY, epoch=1, elsewhere=True)),
     "sealed-at-once": always(reply(pb.SEALED)),

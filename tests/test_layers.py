@@ -35,7 +35,7 @@ LAYERS = [
     {"names", "quantities"},
     {"model"},
     {"completeness", "extents", "globs", "linear", "proxies", "repeats", "talk", "watched", "contents"},
-    {"dial", "records", "kubernetes"},
+    {"dial", "ends", "records", "kubernetes"},
     {"placeholders"},
     {"bus", "delivery", "lines", "policy"},
     {"render"},

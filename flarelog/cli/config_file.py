@@ -20,7 +20,7 @@ from click.core import ParameterSource
 from flarelog.cli.options import asked_by, tried
 from flarelog.contents import text_of
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
-from flarelog.names import meant, parse_address, receiver_address
+from flarelog.names import meant, parse_address, receiver_ends
 from flarelog.text import legible, quoted
 from flarelog.values import frozen
 
@@ -177,7 +177,7 @@ def _demand(value: str, param: click.Option) -> None:
 
         globs.check([value])
     elif "--receiver" in param.opts:
-        receiver_address(value)
+        receiver_ends(value)
     elif "--proxy" in param.opts:
         from flarelog.proxies import route
 

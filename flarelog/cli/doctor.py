@@ -18,7 +18,7 @@ import click
 from flarelog.checks import certificates, site, store
 from flarelog.checks.row import Row, fail, warn
 from flarelog.checks.way import way
-from flarelog.cli.options import Access, asks, client_options, output_option, timeout_option
+from flarelog.cli.options import RECEIVER, Access, asks, client_options, output_option, timeout_option
 from flarelog.cli.running import aligned, run, told_at
 from flarelog.errors import FAILED, OK, FlarelogError
 from flarelog.names import DOCTORS_RUN
@@ -41,7 +41,7 @@ Examples:
 class Visit:
     """The arguments of a call: what to check, and with which options."""
 
-    receiver: str | None = option(None, "HOST:PORT of flarelog serve.")
+    receiver: str | None = option(None, f"{RECEIVER} Each is checked.")
     root: str | None = option(None, "Directory of the site's logs.", path="any")
     include: tuple[str, ...] = option((), "Check only files that match. Repeatable.", metavar="GLOB")
     exclude: tuple[str, ...] = option((), "Do not check files that match. Repeatable.", metavar="GLOB")
@@ -115,11 +115,12 @@ async def examine(visit: Visit) -> AsyncIterator[Row]:
         source = site.source_of(visit.root, visit.include, visit.exclude, visit.site_policy)
         for row in [source] if isinstance(source, Row) else site.under(source):
             yield row
-    if receiver := visit.receiver:
-        connect = partial(visit.access.client, receiver)
-        may_send = forbidden is None
-        async for row in way(receiver, tls, visit.access.proxy, connect, visit.run, visit.site, may_send=may_send):
-            yield row
+    ends = [end.strip() for end in visit.receiver.split(",")] if visit.receiver else []
+    for end in ends:
+        connect, may_send = partial(visit.access.client, end), forbidden is None
+        async for row in way(end, tls, visit.access.proxy, connect, visit.run, visit.site, may_send=may_send):
+            named = len(ends) == 1 or end in row.found
+            yield row if named else replace(row, found=f"{end}: {row.found}")
     if visit.store:
         for row in store.store(Path(visit.store)):
             yield row

@@ -329,6 +329,9 @@ def _anywhere(param: click.Parameter, value: str) -> str:
     return os.path.abspath(value) if value and isinstance(param.type, click.Path) else value
 
 
+RECEIVER = "HOST:PORT of flarelog serve; A:1,B:1: receivers of one store."
+"""The help of ``--receiver``."""
+
 _WEIGHTS = (ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE)
 
 
@@ -456,7 +459,7 @@ def timeout_option(command: F) -> F:
 def receiver_options(command: F) -> F:
     """Add ``--receiver``, ``client_options`` and ``--timeout``."""
     asked = client_options(timeout_option(command))
-    return option("--receiver", required=True, help="HOST:PORT of flarelog serve.")(asked)
+    return option("--receiver", required=True, help=RECEIVER)(asked)
 
 
 @frozen
@@ -480,7 +483,7 @@ class Place:
 
 
 def place_options(
-    store: str = "Read from this store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
+    store: str = "Read from this store directory on this machine.", receiver: str = RECEIVER
 ) -> Callable[[F], F]:
     """Add ``--store`` and ``--receiver``, of which the command gets the chosen one as *place*, ``client_options`` and
     ``--timeout``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.options import Place, place_options
+from flarelog.cli.options import RECEIVER, Place, place_options
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import run, stdin_is_terminal
 from flarelog.cli.there import known, not_there
@@ -23,7 +23,7 @@ from flarelog.viewers.origin import ReceiverOrigin, StoreOrigin
 @click.option("--site", default="", help="Remove only this site of the run.", shell_complete=complete_site)
 @place_options(
     "Remove from this store directory on this machine, which no receiver may use.",
-    "HOST:PORT of flarelog serve, where you need the role operator (flarelog token, certs).",
+    f"{RECEIVER} You need the role operator there.",
 )
 @click.option(
     "--force", is_flag=True, help="Remove the run even while sidecars send logs of it. They end with exit code 5."

@@ -14,6 +14,7 @@ import click
 
 from flarelog.cli.options import (
     READ,
+    RECEIVER,
     Access,
     asks,
     complete_file,
@@ -28,7 +29,7 @@ from flarelog.cli.options import (
 from flarelog.cli.running import checked, sentence, stdout_is_closed
 from flarelog.cli.tuning import users_environment
 from flarelog.errors import FlarelogError
-from flarelog.names import receiver_address
+from flarelog.names import independent, receiver_ends
 from flarelog.proxies import route
 from flarelog.sources.process import environment, names
 from flarelog.sources.process.command import end_as
@@ -42,9 +43,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@option(
-    "--receiver", "receivers", multiple=True, help="HOST:PORT of flarelog serve, which may start later. Repeatable."
-)
+@option("--receiver", "receivers", multiple=True, help=f"{RECEIVER} It may start later. Repeatable.")
 @option("--run", "run_id", help="The run's id.  [default: of the Slurm job, or the command's name and the time]")
 @option("--site", help="The site's name.  [default: the host's]")
 @job_name_option
@@ -105,9 +104,9 @@ def command(
     where = names.filled(names.default_site(env) if site is None else site, env)
     log = names.filled(options.log, env).strip("/")
     checked(lambda: names.checked(run, where, log, alone=options.merge or options.pty))
-    for address in receivers:
-        checked(partial(receiver_address, address))
-        checked(partial(route, address, access.proxy))
+    for receiver in checked(partial(independent, receivers)):
+        for end in checked(partial(receiver_ends, receiver)):
+            checked(partial(route, end, access.proxy))
     context = click.get_current_context()
     outer = environment.outer(env)
     # Nested, a command sends for itself if it names a receiver, or another run than the outer one.

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from flarelog.cli.notify import Service
-from flarelog.cli.options import READ, option
-from flarelog.cli.running import ignore_stops, on_end_of_stdin, on_hangup, on_stop
+from flarelog.cli.options import READ, RECEIVER, option
+from flarelog.cli.running import checked, ignore_stops, on_end_of_stdin, on_hangup, on_stop
 from flarelog.cli.tuning import give_memory_back
+from flarelog.names import independent
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +24,8 @@ receivers_option = option(
     "receivers",
     required=True,
     multiple=True,
-    callback=lambda context, parameter, given: tuple(dict.fromkeys(given)),  # a receiver given twice would fence itself
-    help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
+    callback=lambda context, parameter, given: checked(lambda: independent(given)),
+    help=f"{RECEIVER} Repeatable: each then gets every log.",
 )
 site_option = option("--site", required=True, help="Name of the site.")
 site_policy_option = option(

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.options import DIRECTORY, Access, Place, asks, client_options, one_source, option
+from flarelog.cli.options import DIRECTORY, RECEIVER, Access, Place, asks, client_options, one_source, option
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.cli.tuning import give_memory_back
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.locks import take
-from flarelog.names import receiver_address
+from flarelog.names import receiver_ends
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.web.options import WebOptions
@@ -53,7 +53,7 @@ and its holder sees what the token may read.
 )
 @click.argument("action", type=click.Choice(["serve", "login"]), default="serve", metavar="[login]")
 @option("--store", type=DIRECTORY, help="Read from this store directory on this machine.")
-@option("--receiver", help="HOST:PORT of flarelog serve.")
+@option("--receiver", help=RECEIVER)
 @client_options
 @asks(page=WebOptions)
 @click.option("--ready-file", "ready_path", type=click.Path(dir_okay=False, readable=False), metavar="FILE",
@@ -80,7 +80,7 @@ def command(
         return
     store, receiver = one_source(click.get_current_context(), store, receiver)
     if receiver is not None:
-        checked(partial(receiver_address, receiver))
+        checked(partial(receiver_ends, receiver))
         checked(access.demand)
     checked(installed)
     tell = checked(lambda: click.get_current_context().with_resource(ready_file(ready_path)))

@@ -27,6 +27,7 @@ from flarelog.integrations.embedded import (
     seconds,
 )
 from flarelog.lifecycle import Event
+from flarelog.names import independent
 from flarelog.placeholders import Placeholder
 from flarelog.security.tls import Tls
 from flarelog.sender import starts
@@ -130,8 +131,9 @@ class _Sending:
 class Producer(Embedded):
     """Sends the logs under *root* as *site* during a run.
 
-    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not delay the others. *tls*:
-    the site's files, for all of them. *include*, *exclude*: one pattern, or several. *redact*: names of the secrets to
+    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not delay the others. With
+    commas, as ``A:1,B:1``, they are ends of one store, of which one is used at a time. *tls*: the site's files, for all
+    of them. *include*, *exclude*: one pattern, or several. *redact*: names of the secrets to
     mask. *site_policy*: files that limit what leaves the site, reread at the start of each run, in addition to those in
     FLARELOG_SITE_POLICY. *compression*: on, off, or auto, which means off on loopback. *join_timeout*: seconds from the
     order to drain to the end. *exit_timeout*: maximum seconds by which the exit of a program without END_RUN and
@@ -163,7 +165,7 @@ class Producer(Embedded):
     ) -> None:
         super().__init__(bus, exit_timeout, log_url_template)
         self.outcomes: dict[str, list[Outcome]] = {}
-        self._receivers = list(dict.fromkeys(_listed(receiver)))
+        self._receivers = list(independent(_listed(receiver)))
         if not self._receivers:
             raise InvalidOption("receiver is empty: name at least one, as HOST:PORT")
         self._site = site

@@ -15,7 +15,7 @@ import grpc
 
 from flarelog.bus import Bus
 from flarelog.exit_marks import Exit
-from flarelog.names import shown
+from flarelog.names import receiver_ends, shown
 from flarelog.security.tls import Tls, why
 from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
@@ -32,7 +32,12 @@ WRITERS_EVERY = 0.5  # seconds between two checks whether the logs of an ending 
 
 
 async def reach(receiver: str, tls: Tls | None) -> str:
-    """Why the *receiver* does not answer; empty if it does."""
+    """Why none of the *receiver*'s ends answers; empty if one does."""
+    troubles = await asyncio.gather(*(_reach(end, tls) for end in receiver_ends(receiver)))
+    return "" if not all(troubles) else "; ".join(troubles)
+
+
+async def _reach(receiver: str, tls: Tls | None) -> str:
     async with calls.channel(receiver, tls) as channel:
         try:
             await calls.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)

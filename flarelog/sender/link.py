@@ -3,13 +3,16 @@ and the backoff between two attempts.
 
 Laws that hold here: a lost connection is not an answer, and the link reconnects for as long as the sidecar is wanted;
 an error that many logs meet is logged once in a while, not once a log; an answer of the receiver to one log counts for
-all. So one log alone asks often whether the run is announced: a thousand sites with a hundred logs each may wait.
+all. After a lost connection, silence or GOING_AWAY the next of the receiver's ends is used, and the backoff grows with
+each round of them; a miss is no reason to leave an end. So one log alone asks often whether the run is announced: a
+thousand sites with a hundred logs each may wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 import math
 import os
@@ -20,7 +23,8 @@ from collections.abc import Callable, Container
 import grpc
 
 from flarelog.delivery.fair import SMALL
-from flarelog.delivery.sending import Lost, Miss, Silent
+from flarelog.delivery.sending import Again, Lost, Miss, Silent
+from flarelog.ends import Ends
 from flarelog.errors import CannotConnect, InvalidOption, NoAnswer
 from flarelog.model import StreamId, StreamInfo
 from flarelog.proxies import route
@@ -44,10 +48,11 @@ BEGINNING = 500  # logs that may start at the same time; without a limit, thousa
 
 
 class Channels:
-    """The channel to the receiver; replaced when the certificates change, or a new connection is needed."""
+    """The channel to one of the *ends*; replaced for another end, another connection, or new certificates."""
 
-    def __init__(self, options: SidecarOptions) -> None:
+    def __init__(self, options: SidecarOptions, ends: Ends | None = None) -> None:
         self._options = options
+        self.ends = ends or Ends(options.receiver)
         self.said: dict[str, float] = {}  # when each trouble was last logged; empty: the connection's
         self._files: tuple[bytes, ...] | None = None  # the certificates of the channel
         self._old: list[grpc.aio.Channel] = []  # replaced channels, whose calls go on
@@ -69,6 +74,11 @@ class Channels:
         if self._follower is not None:
             self._use(self._follower.look(anyway=True))
         return self._follower is not None
+
+    def turn(self, channel: grpc.aio.Channel, *, lost: bool) -> None:
+        """Use the next end after trouble at *channel*, unless another log has done so. *lost*: its connection was."""
+        if channel is self._channel and self.ends.turn(lost=lost):
+            self.replace()
 
     def replace(self) -> None:
         """Connect anew, so that the next call goes over another connection."""
@@ -93,7 +103,7 @@ class Channels:
         files = tls.contents() if tls is not None else ()
         if files == self._files:
             return self._channel
-        channel = calls.channel(self._options.receiver, tls, proxy=self._options.proxy)
+        channel = calls.channel(self.ends.current, tls, proxy=self._options.proxy)
         self._files = files
         return channel
 
@@ -124,9 +134,6 @@ class Link:
         self.epoch = 0  # the latest epoch that the receiver has granted
         self.connected = False  # whether the receiver has ever returned its record
         self.trouble = ""  # why the last attempt failed; empty: it did not
-        self.peer = route(options.receiver, options.proxy).to(options.receiver)
-        """The receiver, and the proxy before it, for messages."""
-        self.whose = f"{options.receiver}: " if options.others else ""  # prefix of log lines about one log
         self.shared = channels is not None  # whether other runs of this process use the channels
         self.channels = channels or Channels(options)
         self._options, self._heard = options, heard
@@ -139,6 +146,21 @@ class Link:
         self._asks: set[asyncio.Task[dict[StreamId, StreamInfo]]] = set()
         self._older: Older | None = None  # from the first request on
         self._little, self._much = asyncio.Semaphore(BEGINNING), asyncio.Semaphore(BEGINNING)
+
+    @property
+    def end(self) -> str:
+        """The address of the receiver's end that is in use."""
+        return self.channels.ends.current
+
+    @property
+    def peer(self) -> str:
+        """The end in use, and the proxy before it, for messages."""
+        return route(self.end, self._options.proxy).to(self.end)
+
+    @property
+    def whose(self) -> str:
+        """The prefix of log lines about one log."""
+        return f"{self.end}: " if self._options.others or len(self.channels.ends) > 1 else ""
 
     def uplink(self) -> Uplink:
         """The call that carries the logs; a new one if it has ended, or the certificates have changed."""
@@ -171,9 +193,15 @@ class Link:
             self._uplink = None
             self._moves, self._moved_at = self.moves + 1, time.monotonic()
             if self.shared:  # other runs keep their connection
-                self.channels, self.shared = Channels(self._options), False
+                self.channels, self.shared = Channels(self._options, copy.deepcopy(self.channels.ends)), False
             else:
                 self.channels.replace()
+
+    def turned(self, uplink: Uplink, trouble: Again) -> Again:
+        """Go on to the receiver's next end if *uplink* is over or ends, with *trouble*, which is returned."""
+        if uplink.closing and self._uplink is not None and self._uplink[1] is uplink:
+            self.channels.turn(self._uplink[0], lost=isinstance(trouble, Lost) and not isinstance(trouble, Silent))
+        return trouble
 
     async def record(self, late: Callable[[], None] = lambda: None) -> list[StreamInfo]:
         """The receiver's record of this site in this run. Retries until the receiver answers; *late* is called after
@@ -181,29 +209,30 @@ class Link:
         """
         failures, options = 0, self._options
         while True:
+            channel, end, peer = self.channels.current(), self.end, self.peer
             try:
-                channel = self.channels.current()
                 found = await listing.streams(
                     channel, options.run, options.site, silence=REPLY_TIMEOUT, heard=self._heard
                 )
             except grpc.RpcError as error:
-                trouble = statuses.error_of(error, options.receiver, options.proxy)
+                trouble = statuses.error_of(error, end, options.proxy)
                 if statuses.refuses(trouble):
                     raise trouble from error
             except TimeoutError:
-                trouble = NoAnswer(f"{self.peer} did not answer for {REPLY_TIMEOUT:g} s")
+                trouble = NoAnswer(f"{peer} did not answer for {REPLY_TIMEOUT:g} s")
             except Malformed as error:
-                trouble = CannotConnect(f"{options.receiver} answered with an invalid list: {error}")
+                trouble = CannotConnect(f"{end} answered with an invalid list: {error}")
             except (asyncio.CancelledError, *ENDED):  # gRPC cancels a task that reads from a closed channel
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                trouble = CannotConnect(f"{options.receiver} ended the call")
+                trouble = CannotConnect(f"{end} ended the call")
             else:
                 self.connected, self.trouble = True, ""
                 return found
+            self.channels.turn(channel, lost=not isinstance(trouble, NoAnswer))
             late()
-            await self.pause(trouble, failures)
+            await self.pause(trouble, failures, end)
             failures += 1
 
     async def first_record(self, late: Callable[[], None], logs: Container[str]) -> list[StreamInfo]:
@@ -252,16 +281,18 @@ class Link:
             self._asked = None  # who asks from now on needs a later answer
             return {info.stream: info for info in await self.record()}
 
-    async def pause(self, trouble: Exception, failures: int, stream: StreamId | None = None) -> None:
-        """Sleep before the next attempt, of *stream* or of the record: *trouble* ended this one, after *failures*
-        failures.
+    async def pause(self, trouble: Exception, failures: int, end: str, stream: StreamId | None = None) -> None:
+        """Sleep before the next attempt, of *stream* or of the record: *trouble* at *end* ended this one, after
+        *failures* failures.
 
         After a lost connection or a miss, the sleep ends early when the receiver accepts another log.
         """
         delivery = self._options.delivery
         answered = self._answered  # taken now, so that an answer before the wait counts as well
         self.trouble = str(trouble)
-        await self._say(trouble, stream)
+        await self._say(trouble, end, stream)
+        if not isinstance(trouble, Miss):
+            failures //= len(self.channels.ends)  # each end is tried once before the pause grows
         # Jitter spreads the reconnects of sidecars that lost one receiver together.
         chance = random.random()  # noqa: S311  not a secret
         seconds = delivery.delay(failures) + chance * delivery.first_delay
@@ -286,7 +317,7 @@ class Link:
         self._answered.set()
         self._answered = asyncio.Event()
 
-    async def _say(self, trouble: Exception, stream: StreamId | None) -> None:
+    async def _say(self, trouble: Exception, end: str, stream: StreamId | None) -> None:
         """Log *trouble*, the same one at most every SAY_EVERY seconds; a miss only at DEBUG. All troubles of the
         connection count as one, because a connection that fails may fail in many ways in turn.
         """
@@ -305,14 +336,15 @@ class Link:
         if of_connection and not isinstance(trouble, Silent | NoAnswer):  # a handshake would wait as well
             reason, options = "", self._options
             with contextlib.suppress(RuntimeError):  # the interpreter is shutting down and starts no threads
-                reason = await asyncio.to_thread(why, options.receiver, options.tls, options.proxy)
-            sentence = f"no connection to {self.peer}: {reason}" if reason else sentence
-        log.warning("%s; retrying", self.names(sentence), extra=of_each)
+                reason = await asyncio.to_thread(why, end, options.tls, options.proxy)
+            sentence = f"no connection to {route(end, options.proxy).to(end)}: {reason}" if reason else sentence
+        told = sentence if end in sentence or not self.whose else f"{end}: {sentence}"
+        log.warning("%s; retrying%s", told, f" at {self.end}" if self.end != end else "", extra=of_each)
 
     def names(self, sentence: object) -> str:
-        """*sentence* with the receiver's name, if there are several receivers."""
+        """*sentence* with the address of the end in use, if there are several."""
         text = str(sentence)
-        return text if self._options.receiver in text else f"{self.whose}{text}"
+        return text if self.end in text else f"{self.whose}{text}"
 
     async def leave(self) -> None:
         """Tell the receiver that no log will come back."""

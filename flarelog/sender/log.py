@@ -79,6 +79,7 @@ class Log:
         self._waiting: asyncio.Future[None] | None = None  # for a reply, or the end
         self._timer: asyncio.TimerHandle | None = None
         self._receipt: Receipt | None = None
+        self._end = ""  # the receiver's end of the latest connection
         self._trouble = ""  # why the latest connection ended; cleared when the receiver accepts the log again
 
     @property
@@ -144,7 +145,7 @@ class Log:
                     self._trouble = str(trouble)
                 failures = delivery.ended(trouble, self._site.link.moves, time.monotonic())
                 if failures is not None:
-                    await self._site.link.pause(trouble, failures, self.stream)
+                    await self._site.link.pause(trouble, failures, self._end, self.stream)
         except FlarelogError as error:
             self.error = error
         except Exception as bug:
@@ -160,32 +161,33 @@ class Log:
 
     async def connect(self) -> Again | None:
         """Deliver over one connection; returns why another one is needed, or None when the stream is sealed."""
-        link, receiver, proxy = self._site.link, self._site.options.receiver, self._site.options.proxy
+        link = self._site.link
         stream: Stream | None = None
         try:
             turn = link.beginning(self.source.unread())
             await turn.acquire()
             self._turn = turn
             uplink = link.uplink()  # after the wait: an earlier call may have ended
+            self._end, peer = link.end, link.peer
             stream = uplink.stream(self)
             await self._open(stream)
             await self._sent(stream)
         except grpc.RpcError as error:
-            trouble = statuses.error_of(error, receiver, proxy)
+            trouble = statuses.error_of(error, self._end, self._site.options.proxy)
             if statuses.refuses(trouble):
                 raise trouble from error
-            return (Silent if isinstance(trouble, NoAnswer) else Lost)(str(trouble))
+            return link.turned(uplink, (Silent if isinstance(trouble, NoAnswer) else Lost)(str(trouble)))
         except Unanswered as silence:
-            return Silent(f"{link.peer} {silence}")
+            return link.turned(uplink, Silent(f"{peer} {silence}"))
         except Gone as gone:
-            return Lost(f"{receiver} {gone}")
+            return link.turned(uplink, Lost(f"{self._end} {gone}"))
         except OSError as error:
             return Again(f"{self.stream}: its source cannot be read: {error.strerror}")
         except Elsewhere as elsewhere:
             link.move(uplink)
             return elsewhere.with_traceback(None)
         except Again as again:
-            return again.with_traceback(None)
+            return link.turned(uplink, again.with_traceback(None))
         finally:
             self._stream = self._packed = None
             self._has_begun()

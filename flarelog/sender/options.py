@@ -7,7 +7,7 @@ from dataclasses import field
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import InvalidOption
 from flarelog.model import Started
-from flarelog.names import receiver_address, run_name, site_name
+from flarelog.names import receiver_ends, run_name, site_name
 from flarelog.options import option
 from flarelog.proxies import PROXY, route
 from flarelog.security.tls import Tls
@@ -24,7 +24,7 @@ DRAIN_TIMEOUT = 25.0  # seconds; a little less than the default grace period of 
 class SidecarOptions:
     """The options of a sidecar. Raises InvalidName and InvalidOption."""
 
-    receiver: str  # HOST:PORT
+    receiver: str  # HOST:PORT, or several with commas: interchangeable ends of one store
     run: str
     site: str
     source: Wanted
@@ -77,5 +77,5 @@ class SidecarOptions:
         if self.tls is not None:
             self.tls.whole()
         check(self.compression)
-        receiver_address(self.receiver)
-        route(self.receiver, self.proxy)
+        for end in receiver_ends(self.receiver):
+            route(end, self.proxy)

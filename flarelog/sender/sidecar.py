@@ -303,10 +303,12 @@ class Sidecar:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(one.ended for one in self._logs.values()):
                 continue
-            with contextlib.suppress(grpc.RpcError, Malformed):
-                ask = calls.run_call(self.link.channels.current(), "GetRun")
-                if (await ask(self.options.run, timeout=HEED_EVERY)).state in _OVER:
+            channel = self.link.channels.current()
+            try:
+                if (await calls.run_call(channel, "GetRun")(self.options.run, timeout=HEED_EVERY)).state in _OVER:
                     self.drain_early()
+            except (grpc.RpcError, Malformed):
+                self.link.channels.turn(channel, lost=True)
 
     async def _consented(self, *, now: bool = False) -> None:
         """Raise as ``Consents`` when a site withdraws its consent, after telling the receiver not to wait for logs.

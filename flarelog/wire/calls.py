@@ -44,6 +44,8 @@ CHANNEL_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Two producers in one process must not share a connection and its backoff.
     ("grpc.use_local_subchannel_pool", 1),
+    # A name may have several addresses, each of them an end of one store: clients spread over them.
+    ("grpc.service_config", '{"loadBalancingConfig":[{"pick_first":{"shuffleAddressList":true}}]}'),
 ]
 
 

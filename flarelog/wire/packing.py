@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Buffer, Chunk, Code, Codec, Packed, Reply
-from flarelog.names import is_loopback, parse_address
+from flarelog.names import is_loopback, parse_address, receiver_ends
 
 try:
     if sys.version_info >= (3, 14):
@@ -135,7 +135,8 @@ class Compressing:
     """
 
     def __init__(self, mode: Compression, receiver: str, name: str = "") -> None:
-        near = is_loopback(name or parse_address(receiver)[0])
+        hosts = [name] if name else [parse_address(end)[0] for end in receiver_ends(receiver)]
+        near = all(map(is_loopback, hosts))
         self.wanted = AVAILABLE and mode != "off" and not (mode == "auto" and near)
         self.crew = Crew("flarelog-compress")
 

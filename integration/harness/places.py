@@ -172,6 +172,11 @@ class Program:
         return self._out.read_text(errors="replace")
 
     @property
+    def out(self) -> bytes:
+        """The exact bytes that the program has printed."""
+        return self._out.read_bytes()
+
+    @property
     def said(self) -> str:
         return self._err.read_text(errors="replace")
 

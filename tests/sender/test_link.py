@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
 from pytest_mock import MockerFixture
 
 from flarelog.delivery.producer import DeliveryOptions
-from flarelog.delivery.sending import Again, Lost, Miss
+from flarelog.delivery.sending import Again, Lost, Miss, Silent
 from flarelog.errors import NotAllowed
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sender.link import Link
@@ -143,8 +144,8 @@ def test_a_connection_that_fails_in_turns_is_told_of_once(
         files = SourceOptions(str(tmp_path))
         link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", files, delivery=delivery))
         assert await link.record() == []
-        await link.pause(Lost("127.0.0.1:1 closed the connection"), 0)
-        await link.pause(Again("r/s/a.log: its source cannot be read: Permission denied"), 0)
+        await link.pause(Lost("127.0.0.1:1 closed the connection"), 0, "127.0.0.1:1")
+        await link.pause(Again("r/s/a.log: its source cannot be read: Permission denied"), 0, "127.0.0.1:1")
         await link.close()
 
     asyncio.run(go())
@@ -158,12 +159,85 @@ def test_one_log_alone_asks_often_whether_the_run_is_announced_and_the_others_fo
     async def go() -> None:
         delivery = DeliveryOptions(first_delay=0.0001, max_delay=1000.0, max_miss_delay=0.0001)
         link = Link(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), delivery=delivery))
-        scout, follower = (asyncio.create_task(link.pause(Miss("not here"), 60)) for _ in range(2))
+        scout, follower = (asyncio.create_task(link.pause(Miss("not here"), 60, "127.0.0.1:1")) for _ in range(2))
         await scout
-        await link.pause(Miss("not here"), 60)  # the next one to ask
+        await link.pause(Miss("not here"), 60, "127.0.0.1:1")  # the next one to ask
         assert not follower.done()
         link.answers(1)
         await follower
+        await link.close()
+
+    asyncio.run(go())
+
+
+class Ended:
+    """An uplink that is over or ends."""
+
+    def __init__(self, *, closing: bool = True) -> None:
+        self.closing = closing
+
+
+def test_the_record_is_asked_for_at_each_end_in_turn_and_the_pause_grows_by_the_round(
+    tmp_path: Path, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, pauses = list[str](), list[float]()
+
+    async def streams(*_: Any, **__: Any) -> list[StreamInfo]:
+        asked.append(link.end)
+        if len(asked) == 5:
+            return []
+        raise failed(grpc.StatusCode.UNAVAILABLE, f"broken {len(asked)}")
+
+    async def slept(seconds: float) -> None:
+        pauses.append(seconds)
+
+    mocker.patch("flarelog.wire.listing.streams", streams)
+    mocker.patch("flarelog.sender.link.why", return_value="")
+    mocker.patch("flarelog.sender.link.random.random", return_value=0.0)
+    link: Link
+
+    async def go() -> None:
+        nonlocal link
+        delivery = DeliveryOptions(first_delay=1.0, max_delay=1000.0)
+        link = Link(SidecarOptions("a:1,b:1", "run-1", "site-1", SourceOptions(str(tmp_path)), delivery=delivery))
+        mocker.patch("flarelog.sender.link.asyncio.sleep", slept)
+        await link.record()
+        mocker.stopall()
+        await link.close()
+
+    asyncio.run(go())
+    first, second = asked[:2]
+    assert asked == [first, second, first, second, first]
+    assert {first, second} == {"a:1", "b:1"}
+    assert pauses == [1.0, 1.0, 2.0, 2.0]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"no connection to {first}: broken 1; retrying at {second}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "closing", "turns"),
+    [
+        pytest.param(Lost("lost"), True, True, id="a lost connection"),
+        pytest.param(Silent("silent"), True, True, id="silence"),
+        pytest.param(Again("GOING_AWAY"), True, True, id="GOING_AWAY"),
+        pytest.param(Miss("not here yet"), False, False, id="a miss"),
+        pytest.param(Again("PAUSE"), False, False, id="a pause"),
+    ],
+)
+def test_an_end_is_left_when_its_call_ends_and_by_one_log_alone(
+    tmp_path: Path, trouble: Again, closing: bool, turns: bool
+) -> None:
+    async def go() -> None:
+        link = Link(SidecarOptions("a:1,b:1,c:1", "run-1", "site-1", SourceOptions(str(tmp_path))))
+        before, uplink, wanted = link.end, Ended(closing=closing), copy.deepcopy(link.channels.ends)
+        wanted.turn(lost=True)
+        link._uplink = link.channels.current(), cast(Any, uplink)
+        for _ in range(2):  # two logs of one call
+            assert link.turned(cast(Any, uplink), trouble) is trouble
+        assert link.end == (wanted.current if turns else before)
+        assert link.whose == f"{link.end}: "
+        link._uplink = None
         await link.close()
 
     asyncio.run(go())

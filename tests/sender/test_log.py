@@ -34,6 +34,7 @@ class Link:
     """A receiver that accepts each log."""
 
     moves, epoch, producer_id, whose, started, peer = 0, 1, b"the-producer", "", None, "receiver.example:4721"
+    end = peer
 
     def beginning(self, unread: int) -> asyncio.Semaphore:
         return asyncio.Semaphore(1)
@@ -42,6 +43,9 @@ class Link:
         return self
 
     def answers(self, epoch: int) -> None: ...
+    def turned(self, uplink: Link, trouble: Again) -> Again:
+        return trouble
+
     def stream(self, speaker: Log) -> Stream:
         self.latest = Stream(speaker)
         return self.latest

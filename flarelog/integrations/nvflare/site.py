@@ -21,7 +21,7 @@ from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, Job, Sending, u
 from flarelog.integrations.nvflare.told import harmless, job_name_of, job_of, workspace_of
 from flarelog.integrations.nvflare.unsent import Unsent
 from flarelog.integrations.producer import Producer
-from flarelog.names import parse_address
+from flarelog.names import parse_address, receiver_ends
 from flarelog.security.tls import Tls
 
 log = logging.getLogger(__name__)
@@ -32,10 +32,11 @@ _STATE = "flarelog"  # directory in a site's workspace that lists the jobs with 
 class FlarelogSite(Sending):
     """In a client's parent process: sends the logs of each job, from before its launch until its process has ended.
 
-    *receiver*: ``HOST:PORT``; default: the host of NVFlare's own server, port 4721. *files*: names or patterns of the
-    files in a job's directory; default: NVFlare's four logs. *drain_timeout*: maximum seconds that the end of a job
-    waits for its logs; with a reachable receiver it takes milliseconds. *tunnel*: send through NVFlare's own
-    connection alone; only the host of *receiver* matters then, for its certificate.
+    *receiver*: ``HOST:PORT``, or several ends of one store as ``A:1,B:1``; default: the host of NVFlare's own server,
+    port 4721. *files*: names or patterns of the files in a job's directory; default: NVFlare's four logs.
+    *drain_timeout*: maximum seconds that the end of a job waits for its logs; with a reachable receiver it takes
+    milliseconds. *tunnel*: send through NVFlare's own connection alone; only the host of *receiver* matters then, for
+    its certificate.
     """
 
     def __init__(
@@ -152,4 +153,4 @@ class FlarelogSite(Sending):
             if self._passage is None:
                 self._passage = Passage(fl_ctx.get_engine().get_cell())
                 self._entrance = self._passage.listen()
-        return self._entrance, replace(tls, server_name=parse_address(address)[0])
+        return self._entrance, replace(tls, server_name=parse_address(receiver_ends(address)[0])[0])
