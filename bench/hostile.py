@@ -21,6 +21,7 @@ from flarelog.cli import follow, logs, view
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import set_run
 
 SIZE = 1 << 20
 LONG = 64 << 10  # bytes of a long line
@@ -219,7 +220,7 @@ def place(root: Path, data: bytes) -> None:
             for at in range(0, len(data), 1 << 18):
                 await appender.append(at, data[at : at + (1 << 18)])
             await appender.sync()
-            await store.set_run(RUN, RunState.ENDED)
+            await set_run(store, RUN, RunState.ENDED)
 
     asyncio.run(stored())
 

@@ -99,15 +99,13 @@ class Files:
         return path.relative_to(self.root).as_posix()
 
 
-def verify(store: Reader, streams: Iterable[StreamId], files: Files | None = None) -> list[Verdict]:
+async def verify(store: Reader, streams: Iterable[StreamId], files: Files | None = None) -> list[Verdict]:
     """Compare the bytes of *streams* with their journals and, where *files* are given, with these."""
     verdicts: dict[StreamId, Verdict] = {}
     journals: dict[StreamId, StreamInfo] = {}
     for stream in streams:
         try:
-            verdict, held = _compared(store, stream, files, in_use=True)
-            if verdict.awaited and not store.is_in_use():
-                verdict, held = _compared(store, stream, files, in_use=False)  # the receiver may have ended
+            verdict, held = await _compared(store, stream, files)
             verdicts[stream] = verdict
             if held is not None:
                 journals[stream] = held
@@ -124,14 +122,16 @@ def verify(store: Reader, streams: Iterable[StreamId], files: Files | None = Non
     return list(verdicts.values())
 
 
-def _compared(
-    store: Reader, stream: StreamId, files: Files | None, *, in_use: bool
+async def _compared(
+    store: Reader, stream: StreamId, files: Files | None, *, in_use: bool = True
 ) -> tuple[Verdict, StreamInfo | None]:
     """The verdict, and the info of the stream's own journal. *in_use*: a receiver may be running. Raises OSError;
     NotFound; Unavailable if something else stands in the place of a file of the store.
     """
-    with store.evidence(stream) as held:
+    async with store.evidence(stream) as held:
         found = _against_store(held, in_use=in_use)
+        if found.awaited and not held.in_use():  # the receiver may have ended
+            return await _compared(store, stream, files, in_use=False)
         own = held.whose == stream
         if files is not None and own and (found.first in (None, found.length) or found.ranged):
             compared = _against_source(held, files, found.text)

@@ -30,6 +30,7 @@ from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.stores.base import read
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import calls, several
 from flarelog.wire.codec.base import Malformed
@@ -176,7 +177,7 @@ async def _stored(
     """What is held now of each stream: at least what was held before, and nothing of streams that nobody opened."""
     held: dict[StreamId, bytes] = {}
     async for info in store.list(""):
-        data = b"".join([piece async for _, piece in store.read(info.stream)])
+        data = b"".join([piece async for _, piece in read(store, info.stream)])
         hold(len(data) == info.committed and extend(0, data) == info.digest, "the journal vouches for other bytes")
         hold(store.path(info.stream).read_bytes() == data, "the file holds what nobody vouches for")
         held[info.stream] = data

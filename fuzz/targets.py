@@ -79,9 +79,9 @@ from flarelog.sources.redaction import patterns as own
 from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.notes import run_line
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening, Moment, arrivals
+from flarelog.stores.runs import run_line
 from flarelog.v1 import log_pb2 as pb
 from flarelog.viewers import standings
 from flarelog.viewers.lanes import lanes_of, lanes_record

@@ -24,8 +24,8 @@ import pytest
 import flarelog
 from flarelog.lifecycle import RunState
 from flarelog.receiver.runs import AGAIN_EVERY
-from flarelog.stores.base import RunRecord
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import RunRecord, runs, set_run
 from integration.harness.places import (
     LOG,
     RUN,
@@ -92,9 +92,9 @@ def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> N
 def test_a_run_that_was_ending_when_its_receiver_was_killed_ends_under_the_next_one(place: Place) -> None:
     store = LocalStore(place.directory / "store")
     store.root.mkdir()
-    asyncio.run(store.set_run(RUN, RunState.ENDING))
+    asyncio.run(set_run(store, RUN, RunState.ENDING))
     with flarelog.Receiver(str(store.root), join_timeout=0.5):
-        until(lambda: asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
+        until(lambda: asyncio.run(runs(store)) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
 
 
 def test_under_the_next_receiver_a_run_ends_when_everything_that_is_held_of_it_is_sealed(place: Place) -> None:
@@ -104,12 +104,12 @@ def test_under_the_next_receiver_a_run_ends_when_everything_that_is_held_of_it_i
     sidecar.kill()
     receiver.program.kill()
     store = LocalStore(receiver.store)
-    asyncio.run(store.set_run(RUN, RunState.ENDING))
+    asyncio.run(set_run(store, RUN, RunState.ENDING))
     with flarelog.Receiver(str(receiver.store), join_timeout=3600) as again:
         time.sleep(4 * AGAIN_EVERY)
-        assert asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDING)}
+        assert asyncio.run(runs(store)) == {RUN: RunRecord(RunState.ENDING)}
         assert place.sidecar(again.address, "--once").ends() == 0
-        until(lambda: asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
+        until(lambda: asyncio.run(runs(store)) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
 
 
 @pytest.mark.soak

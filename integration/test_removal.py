@@ -13,6 +13,7 @@ import pytest
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, USAGE
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import in_order
+from flarelog.stores.timeline import timeline
 from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, content, lines, until
 
 OTHER = "run-of-others"
@@ -150,7 +151,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     again = receiver.again()
     assert place.once(again).process.returncode == OK
     again.stop()
-    found = asyncio.run(in_order(LocalStore(receiver.store).timeline(RUN)))
+    found = asyncio.run(in_order(timeline(LocalStore(receiver.store), RUN)))
     told = [moment.what for moment in found if moment.what not in ("run", "call ended", "health")]
     assert sorted(told) == ["attributes", "begun", "generation", "grown", "left", "opened", "opened", "sealed"]
     assert all(began - 1 <= moment.at / 1000 <= time.time() + 1 for moment in found)

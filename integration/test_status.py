@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.stores.local.notes import points
+from flarelog.stores.fares import points
 from integration.harness.places import FLARELOG, LOG, PATIENCE, Place, Receiver, Writer, append, noise, until
 
 QUICK = ("--idle-timeout", "3")  # so that every timeout comes soon

@@ -1,15 +1,27 @@
-"""The note of unopened logs, and the writing of a receiver's records."""
+"""The notes of tests: events, health, unopened logs; and the writing of a receiver's records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from flarelog.receiver.recording import Records
-from flarelog.stores.base import Store, Unopened
+from flarelog.stores import fares, moments
+from flarelog.stores.base import Store
+from flarelog.stores.fares import Point
+from flarelog.stores.moments import Happening
+from flarelog.stores.unopened import UNSTORED, lines_of
 
 
 async def unopened(store: Store, run: str, site: str, logs: Mapping[str, str]) -> bool:
-    return await store.add_notes(run, site, [Unopened(logs)])
+    return await store.add_note(UNSTORED, b"".join(lines_of(logs)), run, site)
+
+
+async def add_events(store: Store, run: str, site: str, events: Sequence[Happening]) -> bool:
+    return await store.add_note(moments.EVENTS, b"".join(map(moments.event_line, events)), run, site)
+
+
+async def add_points(store: Store, run: str, site: str, points: Sequence[Point]) -> bool:
+    return await store.add_note(fares.HEALTH, b"".join(map(fares.health_line, points)), run, site)
 
 
 async def write_all(records: Records, *, rest: bool = False) -> None:

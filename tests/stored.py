@@ -6,6 +6,8 @@ import shutil
 import tempfile
 import weakref
 
+from flarelog.model import StreamId
+from flarelog.stores.base import Reader
 from flarelog.stores.local.store import LocalStore
 
 
@@ -16,3 +18,9 @@ class TemporaryStore(LocalStore):
         root = tempfile.mkdtemp(prefix="flarelog-test-")
         super().__init__(root, "memory")
         weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
+
+
+async def last_offset(store: Reader, stream: StreamId) -> int | None:
+    """The committed offset of *stream*; None if there is no such stream."""
+    info = await store.info(stream)
+    return None if info is None else info.committed

@@ -32,12 +32,14 @@ from flarelog.receiver.phases import missing, standing
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.spool.gaps import MISSING
 from flarelog.stores import choose
-from flarelog.stores.base import Appender, Unopened
+from flarelog.stores.base import Appender
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import set_run
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.standings import of_site
 from flarelog.viewers.web.overview import run_record
 from flarelog.viewers.web.runs import standing_of_run
+from tests.missing import unopened
 
 RUN, SITE, LOG = "run-1", "site-1", "log.txt"
 STREAM = StreamId(RUN, SITE, LOG)
@@ -132,7 +134,7 @@ WITHOUT_A_SENTENCE = ("the receiver refused", "the site cannot read")  # these h
 
 async def fill(directory: Path, row: Row) -> None:
     async with LocalStore(directory, "memory") as store:
-        await store.set_run(RUN, RunState.ENDED)
+        await set_run(store, RUN, RunState.ENDED)
         appender = await store.appender(STREAM, b"producer")
         rest = [Unread(0, 0, UNREAD)] if LOG in (row.unstored or {}) else []
         for item in (*row.items, *rest):
@@ -147,7 +149,7 @@ async def fill(directory: Path, row: Row) -> None:
             await appender.seal(receipt)
         await appender.close()
         others = {log: why for log, why in (row.unstored or {}).items() if log != LOG}
-        await store.add_notes(RUN, SITE, [Unopened(others)])
+        await unopened(store, RUN, SITE, others)
     if row.left is not None:
         file = directory / RUN / SITE / LOG
         file.unlink() if row.left < 0 else os.truncate(file, row.left)

@@ -15,7 +15,8 @@ import pytest
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId
-from flarelog.stores.local import journal, lines
+from flarelog.stores import lines
+from flarelog.stores.local import journal
 from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import several, statuses

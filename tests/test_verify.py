@@ -21,6 +21,7 @@ from flarelog.completeness import Completeness
 from flarelog.errors import NOT_FOUND
 from flarelog.model import Ended, Gap, Generation, Receipt, Redaction, StreamId
 from flarelog.sources.files.identity import head, identity
+from flarelog.stores.base import Reader
 from flarelog.stores.local.store import LocalStore
 from flarelog.verify import Files, Verdict, _same, verify
 from tests.unprivileged import unprivileged
@@ -57,9 +58,13 @@ def check(tmp_path: Path) -> Callable[..., Verdict]:
     asyncio.run(fill())
 
     def run(*, against_source: bool = True) -> Verdict:
-        return verify(store, [STREAM], Files(source) if against_source else None)[0]
+        return verified(store, [STREAM], Files(source) if against_source else None)[0]
 
     return run
+
+
+def verified(store: Reader, streams: Sequence[StreamId], files: Files | None = None) -> list[Verdict]:
+    return asyncio.run(verify(store, streams, files))
 
 
 def change(path: Path, offset: int) -> None:
@@ -196,7 +201,7 @@ def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path)
                 await appender.append(at, stored[at : at + (1 << 20)])
             await appender.seal(Receipt(len(stored), appender.digest, 1, Redaction(100_000, 700_000)))
             await appender.close()
-        return verify(store, [stream], Files(source))[0]
+        return (await verify(store, [stream], Files(source)))[0]
 
     good = asyncio.run(fill("a", masked, "redacted:1:passwords"))
     assert (good.first, good.compared, good.redacted) == (None, len(data), Redaction(100_000, 700_000))
@@ -238,7 +243,7 @@ def test_a_compressed_source_is_compared_as_its_source_sent_it(
             await appender.close()
 
     asyncio.run(fill())
-    found = verify(store, [STREAM], Files(source))[0]
+    found = verified(store, [STREAM], Files(source))[0]
     assert (found.first, found.compared) == (first, compared)
 
 
@@ -264,7 +269,7 @@ def test_marks_that_name_a_fifo_of_the_source_hold_up_nothing(tmp_path: Path) ->
             await appender.close()
 
     asyncio.run(fill())
-    assert verify(store, [STREAM], Files(source)) == [Verdict(STREAM, len(NEW), 0, lacks=Completeness(receipt=False))]
+    assert verified(store, [STREAM], Files(source)) == [Verdict(STREAM, len(NEW), 0, lacks=Completeness(receipt=False))]
 
 
 Piece = tuple[str, bytes, int]
@@ -293,7 +298,7 @@ def judged(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> dict[str, Ver
                 await appender.close()
 
     asyncio.run(fill())
-    found = verify(store, [StreamId("run-1", "site-1", log) for log in streams], Files(source))
+    found = verified(store, [StreamId("run-1", "site-1", log) for log in streams], Files(source))
     return {verdict.stream.log: verdict for verdict in found}
 
 

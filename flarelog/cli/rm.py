@@ -78,7 +78,8 @@ async def _remove(run_id: str, site: str, place: Place, *, force: bool) -> Remov
                 found = await local.remove(run_id, site)
             except NotFound as error:
                 raise await not_there(error, StoreOrigin(place.store), run_id, site) from error
-            await local.clear()
+            if local.space is not None:
+                await local.space.clear()
             return found
     except StoreLocked as error:
         raise StoreLocked(

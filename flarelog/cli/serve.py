@@ -115,11 +115,11 @@ def command(
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
-        mine = choose.store(store, durability, lock=place.lock, mine=place.mine)
+        mine = choose.local(store, durability, lock=place.lock, mine=place.mine)
         run(_serve(mine, settings, kept, workers=Workers(place)))
         forget(place)
     elif workers > 1:
-        run(_watched(service, page, supervise(choose.store(store, durability), settings, workers, announce)))
+        run(_watched(service, page, supervise(choose.local(store, durability), settings, workers, announce)))
     else:
         run(_watched(service, page, _serve(choose.store(store, durability), settings, kept, announce)))
 

@@ -263,11 +263,10 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         state = await _state(asked.run, connected) if asked.run else ""
     elif store is not None:
         from flarelog.stores import choose  # asking a receiver needs no store
-        from flarelog.stores.base import RunRecord
+        from flarelog.stores.runs import STATES, record_of
 
-        kept = choose.reader(store)
         found = [replace(info, state=State(grown=_age(info))) for info in found]
-        state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
+        state = record_of(await choose.reader(store).note(STATES, asked.run)).state.value if asked.run else ""
     if state and not asked.patterns:
         state = RunInfo.of(asked.run, state, found).standing(live=connected is not None)
     elif state:  # the state also depends on the sites that --site leaves out
@@ -300,7 +299,7 @@ async def _troubles(
     else:
         from flarelog.receiver.findings import understood
         from flarelog.stores import choose
-        from flarelog.stores.base import FINDINGS
+        from flarelog.stores.notes import FINDINGS
 
         kept, found = choose.reader(store or ""), []
         for site in sorted({stream.site for stream in there}):

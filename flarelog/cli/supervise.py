@@ -18,6 +18,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import click
 
@@ -87,7 +88,13 @@ def forget(place: Place) -> None:
 # --- the supervisor
 
 
-async def supervise(store: Store, options: ServerOptions, count: int, announce: Callable[[str, str], object]) -> None:
+class Shared(Store, Protocol):
+    """A store that several processes write."""
+
+    lock: int  # the lock's descriptor, which they share
+
+
+async def supervise(store: Shared, options: ServerOptions, count: int, announce: Callable[[str, str], object]) -> None:
     """Serve with *count* workers until told to stop; *announce* gets both addresses when all are ready.
 
     Raises CannotListen, StoreLocked, NotAllowed; WorkerEnded. Exits with the code of a worker that failed to start.

@@ -84,10 +84,11 @@ async def look(
     elif store is not None:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         from flarelog.stores import choose  # asking a receiver needs no store
+        from flarelog.stores.unopened import with_unopened
 
-        kept = choose.reader(store)
-        found = [info async for info in kept.list(f"{run_id}/" if run_id else "", wanted=wanted, unreadable=unstored)]
-        found += await kept.unstored(run_id, wanted) if unstored else ()
+        kept, prefix = choose.reader(store), f"{run_id}/" if run_id else ""
+        held = with_unopened(kept, run_id, wanted) if unstored else kept.list(prefix, wanted=wanted)
+        found = [info async for info in held]
     if run_id and not found and not sites:
         from flarelog.viewers.missing import said, without  # needed after a mistake only
 

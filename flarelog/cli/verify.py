@@ -22,6 +22,7 @@ from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.records import unstored_sentences
 from flarelog.stores import choose
+from flarelog.stores.unopened import with_unopened
 from flarelog.text import legible, several
 from flarelog.verify import Files, Verdict, verify
 from flarelog.viewers.health import unread
@@ -121,13 +122,12 @@ async def _verify(
     def wanted(_: str, site: str) -> bool:
         return not sites or any_of(sites, site)
 
-    held = [info async for info in store.list(f"{run_id}/" if run_id else "", wanted=wanted, unreadable=True)]
+    held = [info async for info in with_unopened(store, run_id, wanted)]
     streams = [info.stream for info in held if not info.unstored]
-    stored = {info.stream for info in held if info.committed}
     unstored = [info for info in held if info.unstored or info.unread_rest]
-    unstored += [info for info in await store.unstored(run_id, wanted) if info.stream not in stored]
     runs = [run_id] if run_id else await origin.runs()
-    unvouched = [each for one in runs if not sites for each in await store.strangers(one) if each not in store.left_out]
+    strangers = [each for one in runs if not sites for each in await choose.strangers(store, one)]
+    unvouched = [each for each in strangers if each not in store.left_out]
     if not (streams or unvouched or unstored):
         from flarelog.viewers.missing import missing, said, without  # needed after a mistake only
         from flarelog.viewers.selection import Selection
@@ -135,5 +135,5 @@ async def _verify(
         if not run_id:
             raise NotFound(f"{legible(str(root))} has no log of {'such a site' if sites else 'any run'}")
         raise said(*await (missing(origin, Selection(run_id, sites)) if sites else without(origin, run_id)))
-    unmatched = await unmatched_sites(run_id, sites, [*held, *unstored], str(root), None)
-    return verify(store, streams, files), unvouched, store.left_out, unstored, unmatched
+    unmatched = await unmatched_sites(run_id, sites, held, str(root), None)
+    return await verify(store, streams, files), unvouched, store.left_out, unstored, unmatched

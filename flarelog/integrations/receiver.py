@@ -38,6 +38,7 @@ from flarelog.security.connections import sockets
 from flarelog.security.tls import Tls
 from flarelog.stores import choose
 from flarelog.stores.base import Durability
+from flarelog.stores.unopened import with_unopened
 from flarelog.wire.heartbeat import IDLE_TIMEOUT
 from flarelog.wire.packing import Compression
 
@@ -96,7 +97,7 @@ class Receiver(Embedded):
             compression=compression if isinstance(compression, str) else "auto" if compression else "off",
             **asdict(limits or Limits()),
         )
-        self._store = choose.store(directory("store", store), durability)
+        self._store = choose.local(directory("store", store), durability)
         self._server: Server | None = None
 
     def _enter(self, background: Background) -> None:
@@ -142,8 +143,7 @@ class Receiver(Embedded):
             return Found("the receiver is not started")
 
         async def ask() -> Found:
-            held = [info async for info in self._store.list(f"{run}/{site}/", unreadable=True)]
-            found = [*held, *await self._store.unstored(run)]
+            found = [info async for info in with_unopened(self._store, run, lambda _, one: one == site)]
             for info in found:
                 if info.stream == stream and not info.unstored:
                     why = missing(standing(replace(info, state=server.states.of(stream))))

@@ -18,7 +18,7 @@ from flarelog.poc.answers import RUN, answers
 from flarelog.poc.intruders import Intruder
 from flarelog.poc.simulation import Evidence
 from flarelog.stores import choose
-from flarelog.stores.base import Reader
+from flarelog.stores.base import Reader, read
 from flarelog.values import frozen
 
 
@@ -130,7 +130,7 @@ _NOTHING: dict[str, Any] = {"bytes": 0, "sha256": _EMPTY, "generations": []}
 async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo | None) -> LogVerdict:
     if info is None:
         return LogVerdict(log, wrote["bytes"], 0, 0, wrote["sha256"], _EMPTY, False, False, 0)
-    data = b"".join([piece async for _, piece in store.read(info.stream)])
+    data = b"".join([piece async for _, piece in read(store, info.stream)])
     wanted = [(one["bytes"], one["lost"], one["sha256"]) for one in wrote["generations"] if one["bytes"]]
     found = completeness(info)
     return LogVerdict(

@@ -22,6 +22,7 @@ from flarelog.model import Code, Open, StreamId
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
+from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import OPENING, Appender, Store
 
@@ -37,11 +38,12 @@ class Admission:
         store: Store,
         options: ServerOptions,
         runs: Runs,
+        sessions: Sessions,
         quota: Quota,
         workers: Workers | None,
         check: Callable[[Open], None],
     ) -> None:
-        self._store, self._runs, self._quota, self._check = store, runs, quota, check
+        self._store, self._runs, self._sessions, self._quota, self._check = store, runs, sessions, quota, check
         self._home = workers if workers is not None and not workers.home else None
         self._announced_only = options.announced_runs_only
         self._sites = Names(
@@ -84,7 +86,7 @@ class Admission:
 
     async def _learn(self, run: str) -> None:
         if not self._sites.known(run):
-            self._sites.learn(run, *await self._store.sites(run))
+            self._sites.learn(run, *await self._store.names(run))
 
     def _is_admitted(self, stream: StreamId) -> bool:
         if self._home is not None:
@@ -115,13 +117,17 @@ class Admission:
         async with self._opening.one(peer), self._at.setdefault(stream, asyncio.Lock()):
             while not self._is_admitted(stream):  # the run was removed since its admission
                 await self.admit(opened)
-            held, new = await store.footprint(stream)
-            with self._holdings.making(stream, held, new, store.inodes(stream.site)):
+            with contextlib.ExitStack() as counted:
+                counted.enter_context(self._sessions.opening(stream))
+                if (space := store.space) is not None:
+                    held, new = await space.footprint(stream)
+                    counted.enter_context(self._holdings.making(stream, held, new, space.inodes(stream.site)))
                 return await store.appender(stream, opened.producer, opened.epoch, opened.started)
 
-    def writes(self, stream: StreamId, appender: Appender) -> None:
+    def writes(self, stream: StreamId) -> None:
         """Allow an append to *stream*. Raises Full if the journals of its site have reached their limit."""
-        self._holdings.journals(stream, appender.footprint)
+        if (space := self._store.space) is not None:
+            self._holdings.journals(stream, space.held(stream.run, stream.site))
 
     async def count(self, stream: StreamId) -> None:
         """Count the stored bytes of a run at its first stream, and again now and then while it is over a limit."""

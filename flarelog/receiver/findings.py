@@ -21,7 +21,7 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.fairness import FairQueue, site_of
-from flarelog.detect.looking import BLOCK, examine, glance
+from flarelog.detect.looking import BLOCK, NEAR, PARTED, examine, glance
 from flarelog.detect.progress import Progress
 from flarelog.detect.version import version
 from flarelog.errors import FlarelogError, InvalidName
@@ -29,7 +29,8 @@ from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sources.zone import system_zone
 from flarelog.stores.aside import aside
-from flarelog.stores.base import FINDINGS, AtHand, Bytes, Store
+from flarelog.stores.base import Appender, Bytes, Store
+from flarelog.stores.notes import FINDINGS
 
 log = logging.getLogger(__name__)
 
@@ -109,12 +110,16 @@ def every(logs: int) -> float:
 
 
 class Findings:
-    """The search of one event loop. *mine*: whether this process searches a site of a run."""
+    """The search of one event loop. *mine*: whether this process searches a site of a run; *opened*: the appender of a
+    stream, None if it is not open.
+    """
 
-    def __init__(self, store: Store, mine: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self, store: Store, mine: Callable[[str, str], bool], opened: Callable[[StreamId], Appender | None]
+    ) -> None:
         self.zone = system_zone()
         self._own = zone_of(self.zone) or UTC
-        self._store, self._mine = store, mine
+        self._store, self._mine, self._opened = store, mine, opened
         self._grown = FairQueue(site_of)
         self._behind = FairQueue(site_of)  # streams with many new bytes, or that are not open
         self._every = EVERY  # seconds, depending on the number of growing logs
@@ -138,8 +143,8 @@ class Findings:
         began = time.thread_time()
         self._grown.add(stream)
         with suppress(Exception):  # the lanes repeat the look and log the error
-            hand = self._store.at_hand(stream)
-            if hand is not None and self._passes(stream, hand):
+            appender = self._opened(stream)
+            if appender is not None and self._passes(stream, appender):
                 self._grown.discard(stream)
                 self._behind.discard(stream)
         self._load.own += time.thread_time() - began
@@ -196,35 +201,43 @@ class Findings:
     async def _glance(self, stream: StreamId) -> None:
         """Search *stream*, or leave many new bytes to the other lane. Raises FlarelogError, after queueing a retry."""
         began = time.thread_time()
-        hand = self._store.at_hand(stream)
-        if hand is not None and hand.more:
+        appender = self._opened(stream)
+        if appender is not None and appender.behind:
             self._grown.add(stream)  # the rest is committed soon
-        if hand is not None and self._passes(stream, hand):
+        if appender is not None and self._passes(stream, appender):
             await self._near.worked(began)
             return
-        known = self._sites.get((stream.run, stream.site))
-        progress = known.logs.get(stream.log) if known is not None else None
-        at = progress.at if progress is not None else 0
-        if hand is None or hand.info.committed - at > BLOCK:
+        if appender is None or appender.committed - self._at(stream) > BLOCK or not self._has(appender):
             self._behind.add(stream)
             self._wake.set()
             return
         await self._near.worked(began)
         try:
-            await self._look(stream, hand.info, hand.read, self._near)
+            await self._look(stream, appender.info, appender.at_hand, self._near)
         except FlarelogError:
             self._grown.add(stream)
             raise
 
-    def _passes(self, stream: StreamId, hand: AtHand) -> bool:
+    def _at(self, stream: StreamId) -> int:
+        """The offset up to which *stream* was searched."""
+        known = self._sites.get((stream.run, stream.site))
+        progress = known.logs.get(stream.log) if known is not None else None
+        return progress.at if progress is not None else 0
+
+    def _has(self, appender: Appender) -> bool:
+        """Whether *appender* has at hand what a look at its stream reads."""
+        start = max(0, self._at(appender.stream) - NEAR)
+        return start == appender.committed or bool(appender.at_hand(1, start))
+
+    def _passes(self, stream: StreamId, appender: Appender) -> bool:
         """Whether a quick look at the few new bytes of *stream* finds nothing; they then count as searched."""
-        info, site = hand.info, self._sites.get((stream.run, stream.site))
+        info, site = appender.info, self._sites.get((stream.run, stream.site))
         if site is None or stream in self._looking:
             return False
         progress = site.logs.get(stream.log) or Progress()
         start, sealed = progress.at, progress.sealed
         little = info.committed - start <= LITTLE
-        if not little or progress.size or not progress.is_of(info) or not glance(progress, info, hand.read):
+        if not little or progress.size or not progress.is_of(info) or not glance(progress, info, appender.at_hand):
             return False
         self._sites.move_to_end((stream.run, stream.site))
         site.logs[stream.log] = progress
@@ -258,13 +271,20 @@ class Findings:
         return progress is None or (progress.seen, progress.sealed) != (info.committed, info.sealed)
 
     async def _look_in_store(self, stream: StreamId) -> None:
-        hand = self._store.at_hand(stream)
-        if hand is not None:
-            await self._look(stream, hand.info, hand.read, self._far)
+        await self._site(stream.run, stream.site)
+        if (appender := self._opened(stream)) is not None and self._has(appender):
+            await self._look(stream, appender.info, appender.at_hand, self._far)
             return
-        async with aclosing(self._store.growth(stream)) as growth:
-            async for read, info in growth:
+        whole = await self._store.info(stream)
+        kept, begin = b"", max(0, self._at(stream) - NEAR)  # what a look at the next window needs of those before
+        async with aclosing(self._store.growth(stream, begin)) as growth:
+            async for window, info in growth:
+                read = partial(_joined, kept, begin, window)
                 await self._look(stream, info, read, self._far)
+                if whole is None or info.committed >= whole.committed or stream in self._behind:
+                    return
+                start = max(begin, self._at(stream) - NEAR, info.committed - PARTED)
+                kept, begin = read(info.committed - start, start), start
 
     async def _look(self, stream: StreamId, info: StreamInfo, read: Bytes, pace: _Pace) -> None:
         if stream in self._looking:
@@ -362,6 +382,14 @@ class Findings:
                 for key, site in list(self._sites.items()):
                     if site.changed or site.passed:
                         await self._write(*key, site)
+
+
+def _joined(kept: bytes, begin: int, window: Bytes, size: int, offset: int) -> bytes:
+    """Up to *size* bytes at *offset*, from *kept*, which begins at offset *begin*, and from the *window* after it."""
+    if offset < begin:
+        return b""
+    data = kept[offset - begin :][:size]
+    return data + window(size - len(data), offset + len(data)) if len(data) < size else data
 
 
 def _said(logs: Iterable[tuple[str, Progress]]) -> bytes:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 
 from flarelog.delivery.fairness import FairMap, site_of
 from flarelog.errors import StoreError
 from flarelog.model import LONGEST_REASON, Health, StreamId
-from flarelog.stores.base import Note, Store
-from flarelog.stores.fares import MINUTE, Point, worst
-from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
+from flarelog.stores.base import Store
+from flarelog.stores.fares import HEALTH, MINUTE, Point, health_line, worst
+from flarelog.stores.moments import CALL, EVENTS, PAUSED, RESUMED, Happening, event_line
+from flarelog.stores.notes import Kind
 
 log = logging.getLogger(__name__)
 
@@ -117,18 +118,18 @@ class Happenings:
         """
         if groups := self._waiting.pop((run, site), None):
             events = sorted(groups.values(), key=lambda one: one.at)
-            if not await self._added(run, site, events):
+            if not await self._added(EVENTS, b"".join(map(event_line, events)), run, site):
                 later = self._waiting.get((run, site), {})
                 self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])
         known, now = self._faring.get((run, site)), self._wall()
         if known is not None and known.worst is not None and (rest or known.due <= now):
             found, known.worst, known.due = known.worst, None, now + MINUTE
-            if not await self._added(run, site, [Point(now, found)]):
+            if not await self._added(HEALTH, health_line(Point(now, found)), run, site):
                 known.worst = found if known.worst is None else worst(found, known.worst)
 
-    async def _added(self, run: str, site: str, notes: Sequence[Note]) -> bool:
+    async def _added(self, kind: Kind, said: bytes, run: str, site: str) -> bool:
         try:
-            await self._store.add_notes(run, site, notes)
+            await self._store.add_note(kind, said, run, site)
         except StoreError as error:
             log.debug("%s", error)
             return False

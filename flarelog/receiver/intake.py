@@ -177,7 +177,7 @@ class Intake:
         if self.sessions.get(stream) is not session:
             return  # another call has the stream, so this session stores nothing
         self._quota.take(stream, size)
-        self._admission.writes(stream, session.appender)
+        self._admission.writes(stream)
         self.states.took(stream, size)
         self.sessions.windows.took(session.window, size)
         session.unanswered += size
@@ -203,7 +203,7 @@ class Intake:
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
-        self._admission.writes(session.stream, session.appender)
+        self._admission.writes(session.stream)
         if is_loss(mark):
             stream, sentence = session.stream, loss_sentence(mark, session.marks)
             log.warning("%s: %s", stream, sentence, extra=each("have gaps", stream))

@@ -29,8 +29,11 @@ from flarelog.receiver.unopened import Unopened
 from flarelog.receiver.workers.relay import Passed, Relay
 from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
-from flarelog.stores.base import Store, among, names_of, totals
-from flarelog.stores.moments import POINTS, Moment, closed
+from flarelog.stores.base import Store, names_of
+from flarelog.stores.moments import EVENTS, POINTS, Moment, closed, happenings, lengths_at
+from flarelog.stores.timeline import timeline
+from flarelog.stores.totals import totals
+from flarelog.stores.unopened import among
 from flarelog.wire import calls
 from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
 from flarelog.wire.codec.lists import Listing, encode_info, encode_infos, parts_of
@@ -102,7 +105,8 @@ class Lists:
         gone: dict[tuple[str, str], dict[str, int]] = {}  # by run and site: the logs that timed out before the start
 
         def wanted(run: str, site: str) -> bool:
-            return asked.site in ("", site) and guard.policy.permits(identity, Action.LIST, run=run, site=site)
+            permitted = asked.site in ("", site) and guard.policy.permits(identity, Action.LIST, run=run, site=site)
+            return permitted and self._is_mine(run, site)
 
         prefix = f"{asked.run}/" if asked.run else ""
         prefix += f"{asked.site}/" if asked.run and asked.site else ""
@@ -122,7 +126,7 @@ class Lists:
                 infos = await self._some(found, peer, asked.limit - streams if asked.limit else TURN_MOST)
                 streams += len(infos)
                 for info in infos:
-                    lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
+                    lengths = lengths_at(await self._store.history(info.stream), asked.times) if asked.times else ()
                     state = await self._state(info, gone)
                     marks = () if asked.one_a_site or asked.within else info.marks
                     told = replace(self._told(info), state=state, marks=marks, lengths=lengths)
@@ -144,7 +148,7 @@ class Lists:
             return state
         site = stream.run, stream.site
         if site not in gone:
-            gone[site] = closed(await self._store.happenings(*site))
+            gone[site] = closed(happenings(await self._store.note(EVENTS, *site)))
         at = gone[site].get(stream.log)
         return state if at is None else replace(state, changed=max(away, timeout + time.time() - at / 1000))
 
@@ -156,9 +160,9 @@ class Lists:
         """The open streams that have grown lately, from memory alone."""
         for stream in sorted(self._states.grown(asked.run, asked.site, asked.within / 1000)):
             behind = (stream.run, stream.site, stream.log) > asked.after
-            at_hand = self._store.at_hand(stream) if behind and wanted(stream.run, stream.site) else None
-            if at_hand is not None:
-                yield at_hand.info
+            appender = self._sessions.appender(stream) if behind and wanted(stream.run, stream.site) else None
+            if appender is not None:
+                yield appender.info
 
     async def _some(self, found: AsyncGenerator[StreamInfo, None], peer: str, most: int) -> list[StreamInfo]:
         """The next streams of *found*, in one turn; empty at the end."""
@@ -209,7 +213,7 @@ class Lists:
 
         async def seen() -> AsyncGenerator[StreamInfo, None]:
             def wanted(run: str, site: str) -> bool:
-                return self._callers.may_see(identity, run, site)
+                return self._callers.may_see(identity, run, site) and self._is_mine(run, site)
 
             held = self._store.list(f"{run}/" if run else "", wanted=wanted, unreadable=True)
             async with self._records.one(peer):
@@ -230,6 +234,11 @@ class Lists:
             async for info in found:
                 yield info
 
+    def _is_mine(self, run: str, site: str) -> bool:
+        """Whether this process answers for *site* in *run*."""
+        workers = self._callers.workers
+        return workers is None or workers.place.mine(run, site)
+
     # --- times
 
     def timeline(self, asked: Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
@@ -244,12 +253,13 @@ class Lists:
         """The moments that *identity* may see, in messages; those of the whole run only where no worker relays them."""
 
         def wanted(run: str, site: str) -> bool:
-            return self._callers.guard.policy.permits(identity, Action.TIMELINE, run=run, site=site)
+            permitted = self._callers.guard.policy.permits(identity, Action.TIMELINE, run=run, site=site)
+            return permitted and self._is_mine(run, site)
 
         whole = not isinstance(context, Passed)
         if whole and not self._callers.may_see(identity, asked.run):  # a site must be in the run to see its state
-            whole = site_of(identity) in await self._store.sites(asked.run)
-        told = self._store.timeline(asked.run, asked.site, asked.points or POINTS, wanted)
+            whole = site_of(identity) in await self._store.names(asked.run)
+        told = timeline(self._store, asked.run, asked.site, asked.points or POINTS, wanted)
         async with contextlib.aclosing(told) as found:
             while True:
                 async with self._turns.one(peer):
@@ -276,7 +286,7 @@ class Lists:
         known = self._found
         if known is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this receiver was told not to look for findings")
-        for site in [asked.site] if asked.site else sorted(await self._store.sites(asked.run)):
+        for site in [asked.site] if asked.site else sorted(await self._store.names(asked.run)):
             if not self._callers.guard.policy.permits(identity, Action.READ, run=asked.run, site=site):
                 continue
             async with self._turns.one(peer):

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 
 from flarelog.lines.sgr import LONGEST
-from flarelog.model import Action
+from flarelog.model import Action, StreamId, StreamInfo
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
 from flarelog.render.counting import Counting
 from flarelog.render.sieving import Sieving
 from flarelog.security.context import Context
-from flarelog.stores.base import Store
+from flarelog.stores.base import Store, pieces
 from flarelog.wire.codec.reads import Piece, Wanted, read_request
 
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: after a piece of fewer bytes, the call waits for more
@@ -56,26 +56,45 @@ class Reads:
                     yield piece
             return
         identity = callers.guard.asks(context, Action.READ, stream.run, stream.site)
-        read = partial(self._store.read, stream, follow=wanted.follow)
+        read = partial(self._pieces, stream, wanted.follow)
         start = wanted.start if wanted.counts is None else max(0, wanted.start - LONGEST)
         reads = callers.guard.reads(identity, context.peer(), stream, start, read)
-        async with contextlib.aclosing(reads) as pieces:
-            async for found in self._found(wanted, peer, pieces):
+        async with contextlib.aclosing(reads) as held:
+            async for found in self._found(wanted, peer, held):
                 yield found
 
-    async def _found(self, wanted: Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]) -> AsyncIterator[Piece]:
-        """The answer to *wanted*, from *pieces* of its stream; where it is counted, they begin a sequence earlier."""
+    async def _pieces(
+        self, stream: StreamId, follow: bool, start: int
+    ) -> AsyncGenerator[tuple[int, bytes, StreamInfo], None]:
+        """The bytes of *stream* from *start* on, with their offsets and the stream as it was: an empty piece, and then
+        the bytes of a window.
+        """
+        async with contextlib.aclosing(self._store.growth(stream, start, follow)) as growth:
+            async for window, info in growth:
+                yield start, b"", info
+                for offset, data in pieces(stream, window, start, info.committed):
+                    yield offset, data, info
+                    start = offset + len(data)
+
+    async def _found(
+        self, wanted: Wanted, peer: str, held: AsyncIterator[tuple[int, bytes, StreamInfo]]
+    ) -> AsyncIterator[Piece]:
+        """The answer to *wanted*, from the pieces *held* of its stream; where it is counted, they begin a sequence
+        earlier. Marks come before the bytes after them.
+        """
         marks, clock = wanted.first_mark, asyncio.get_running_loop().time
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
         counting = Counting(wanted.start, wanted.counts) if wanted.counts is not None else None
         told = clock()
-        async for offset, data in pieces:
-            if wanted.stop:
-                data = data[: max(0, wanted.stop - offset)]
+        async for offset, data, info in held:
             if marks is not None:
-                for mark in await self._store.marks(wanted.stream, marks):
+                for mark in info.marks[marks:]:
                     yield marks, mark
                     marks += 1
+            if not data:
+                continue
+            if wanted.stop:
+                data = data[: max(0, wanted.stop - offset)]
             if counting is not None:
                 async with self._sieving.one(peer):
                     counting.feed(offset, bytes(data))
@@ -105,10 +124,6 @@ class Reads:
         if sieving is not None:
             for found in sieving.close():
                 yield found
-        if marks is not None:
-            for mark in await self._store.marks(wanted.stream, marks):
-                yield marks, mark
-                marks += 1
 
     def _paced(self, took: float) -> None:
         """Adapt the bytes of a sieve step, so that a step does not block the event loop for long."""

@@ -21,6 +21,8 @@ from flarelog.lifecycle import RunState
 from flarelog.options import option
 from flarelog.receiver.phases import spoken
 from flarelog.stores.base import Extent, Store
+from flarelog.stores.notes import Kind
+from flarelog.stores.runs import STATES, record_of
 from flarelog.values import frozen
 
 log = logging.getLogger(__name__)
@@ -30,7 +32,7 @@ EVERY, EVERY_FULL = 3600.0, 60.0  # seconds between two looks; the second if the
 SPARE = 20  # the pause after a look is at least so many times its duration
 LEAST_DAYS, MOST_DAYS = 0.0007, 1_000_000  # less is a slip that would remove all runs, and more is for ever
 SAY_AGAIN = 86_400.0  # seconds until the same warning is logged again
-_STAMP = "retention"  # name of the store's note with the stamp
+STAMP = Kind("retention")  # the store's note with the stamp
 
 
 @frozen
@@ -172,17 +174,16 @@ class Retention:
         return True
 
     async def _ended(self, run: str) -> bool:
-        recorded = (await self._store.runs(run)).get(run)
-        return recorded is not None and recorded.state is RunState.ENDED
+        return record_of(await self._store.note(STATES, run)).state is RunState.ENDED
 
     async def _stamp(self, wall: float, elapsed: float) -> Stamp:
         """The stamp of this look; stores it for the next look."""
         before = None
         with contextlib.suppress(ValueError, TypeError):
-            before = Stamp(*map(float, (await self._store.note(_STAMP)).split()))
+            before = Stamp(*map(float, (await self._store.note(STAMP)).split()))
         now = stamped(before, wall, elapsed)
         with contextlib.suppress(StoreError):  # runs must be removable on a full disk
-            await self._store.set_note(_STAMP, b"%f %f\n" % now)
+            await self._store.set_note(STAMP, b"%f %f\n" % now)
         return now
 
     def _say(self, sentence: str, clock: float) -> None:

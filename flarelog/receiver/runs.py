@@ -23,6 +23,7 @@ from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import Store
+from flarelog.stores.runs import runs, set_run
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Runs:
     async def recall(self) -> None:
         """Load the runs of the store, before any other run; gives their producers the idle timeout to come back."""
         self._back_by = asyncio.get_running_loop().time() + self._idle_timeout
-        found = {run: one for run, one in (await self._store.runs()).items() if one.state is not RunState.UNKNOWN}
+        found = {run: one for run, one in (await runs(self._store)).items() if one.state is not RunState.UNKNOWN}
         self._states = {run: one.state for run, one in found.items()}
         self._recalled = set(self.unended())
         self.shares.known({run: found[run].maker for run in self._recalled})
@@ -134,7 +135,7 @@ class Runs:
             return
         state = self.state(run)
         try:
-            await self._store.set_run(run, state, self.shares.maker(run))
+            await set_run(self._store, run, state, self.shares.maker(run))
         except StoreError as error:
             # A full disk must neither delay a run nor lose its state.
             log.warning("run %s is %s, but that could not be recorded yet: %s", run, state.value, error)
@@ -149,7 +150,7 @@ class Runs:
                 state = self.state(run)
                 if state is RunState.UNKNOWN:
                     break  # it was removed
-                await self._store.set_run(run, state, self.shares.maker(run))
+                await set_run(self._store, run, state, self.shares.maker(run))
                 recorded = state
         self._recording.discard(run)
 

@@ -82,7 +82,7 @@ class Server:
         def is_away(stream: StreamId) -> bool:
             return mine(stream.run, stream.site) and not self.states.met(stream)
 
-        self.findings = Findings(store, mine) if options.findings == "on" else None
+        self.findings = Findings(store, mine, sessions.appender) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
         self.unopened = Unopened(store, lambda stream: self.admission.lets_in(stream), self.states.drop)
         self.recording = Recording(self.happenings, self.unopened)
@@ -110,7 +110,7 @@ class Server:
             self.unopened.waits,
             asking,
         )
-        self.admission = Admission(store, options, runs, self.quota, workers, self.removals.check)
+        self.admission = Admission(store, options, runs, sessions, self.quota, workers, self.removals.check)
         self.intake = Intake(
             options,
             workers.incarnation if workers is not None else os.urandom(8),
@@ -189,7 +189,8 @@ class Server:
 
     async def _count_inodes(self) -> None:
         try:
-            await self.store.count_inodes()
+            if (space := self.store.space) is not None:
+                await space.count_inodes()
         except FlarelogError as error:
             log.warning("the files of earlier runs could not be counted, so they do not count in a limit: %s", error)
 

@@ -1,13 +1,20 @@
-"""The open streams of a receiver: one session each."""
+"""The open streams of a receiver: one session each, and the streams that are being opened.
+
+No stream of a held run, or of a held site in it, is opened: the run is being removed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from flarelog.delivery.windows import Windows
+from flarelog.errors import Unavailable
 from flarelog.model import StreamId
 from flarelog.receiver.session import Session
+from flarelog.stores.base import Appender
 
 
 class Sessions:
@@ -16,6 +23,8 @@ class Sessions:
     def __init__(self) -> None:
         self.windows = Windows()
         self._of: dict[StreamId, Session] = {}
+        self._opening = Counter[StreamId]()
+        self._held: set[tuple[str, str]] = set()  # run and site; site is empty for a whole run
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._of.values()))
@@ -28,6 +37,11 @@ class Sessions:
 
     def get(self, stream: StreamId) -> Session | None:
         return self._of.get(stream)
+
+    def appender(self, stream: StreamId) -> Appender | None:
+        """The appender of *stream*; None if it is not open."""
+        session = self._of.get(stream)
+        return session.appender if session is not None else None
 
     def of(self, run: str, site: str = "") -> list[Session]:
         """The sessions of *run*, or of *site* in it."""
@@ -49,6 +63,31 @@ class Sessions:
         del self._of[session.stream]
         self.windows.leaves(session.window)
         return True
+
+    @contextmanager
+    def opening(self, stream: StreamId) -> Iterator[None]:
+        """Count *stream* as being opened inside the block. Raises Unavailable while its run is held."""
+        if not self._held.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
+            raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
+        self._opening[stream] += 1
+        try:
+            yield
+        finally:
+            self._opening[stream] -= 1
+            if not self._opening[stream]:
+                del self._opening[stream]
+
+    def hold(self, run: str, site: str = "") -> None:
+        """Refuse to open streams of *run*, or of *site* in it, until ``release``."""
+        self._held.add((run, site))
+
+    def release(self, run: str, site: str = "") -> None:
+        """Undo ``hold`` for *run*, or for *site* in it; idempotent."""
+        self._held.discard((run, site))
+
+    def streams(self, run: str, site: str = "") -> set[StreamId]:
+        """The streams of *run*, or of *site* in it, that are open or being opened."""
+        return {one for one in (*self._of, *self._opening) if one.run == run and site in ("", one.site)}
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""

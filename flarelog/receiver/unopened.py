@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from flarelog.delivery.fairness import FairMap, site_of
 from flarelog.errors import StoreError
-from flarelog.model import StreamId, StreamInfo
-from flarelog.stores import base
-from flarelog.stores.base import Store, names_of, not_opened
+from flarelog.model import LONGEST_REASON, StreamId, StreamInfo
+from flarelog.stores.base import Store, Wanted, names_of
+from flarelog.stores.unopened import UNSTORED, lines_of, not_opened, recorded, unopened
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,7 @@ class Unopened:
 
     def add(self, stream: StreamId, why: str) -> None:
         """Record that *stream* was not opened because of *why*."""
+        why = why[:LONGEST_REASON]
         if self.logs.get(stream) != why:
             self.logs[stream] = why
             self._new.setdefault((stream.run, stream.site), {})[stream.log] = why
@@ -70,7 +71,9 @@ class Unopened:
         """Write the new logs of *site* in *run*; after an error, or if the run is missing, they wait."""
         said = dict(self._new.get((run, site), {}))
         try:
-            if not said or not await self._store.add_notes(run, site, [base.Unopened(said)]):
+            known = recorded(await self._store.note(UNSTORED, run, site))
+            lines = b"".join(lines_of({log: why for log, why in said.items() if known.get(log) != why}))
+            if lines and not await self._store.add_note(UNSTORED, lines, run, site):
                 return
         except StoreError as error:
             log.debug("%s/%s: the unopened logs could not be recorded: %s", run, site, error)
@@ -81,9 +84,9 @@ class Unopened:
 
     # --- queries
 
-    async def infos(self, run: str, wanted: Callable[[str, str], bool]) -> Sequence[StreamInfo]:
-        """As ``Reader.unstored``, with those that are not written, also of runs that do not exist."""
-        found = {info.stream: info for info in await self._store.unstored(run, wanted)}
+    async def infos(self, run: str, wanted: Wanted) -> Sequence[StreamInfo]:
+        """As ``stores.unopened.unopened``, with those that are not written, also of runs that do not exist."""
+        found = {info.stream: info for info in await unopened(self._store, run, wanted)}
         for stream, why in self.logs.items():
             if run in ("", stream.run) and wanted(stream.run, stream.site):
                 found[stream] = not_opened(stream, why)

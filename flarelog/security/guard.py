@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
@@ -37,6 +37,8 @@ MAX_NAMED = 100  # tokens in one line
 MOST_ALLOWED = 100  # lines per caller, kind of call and minute, for all runs and sites
 CHANGES = frozenset((Action.START_RUN, Action.END_RUN, Action.DELETE))  # each one is logged
 MAX_TOLD = 20_000  # connections that are tracked
+
+P = TypeVar("P", bound=tuple[Any, ...])
 
 
 class TokenCall:
@@ -194,9 +196,10 @@ class Guard:
         peer: str,
         stream: StreamId,
         start: int,
-        read: Callable[[int], AsyncGenerator[tuple[int, bytes], None]],
-    ) -> AsyncGenerator[tuple[int, bytes], None]:
-        """Yield the pieces that *read* gives of *stream* from *start*, while *identity* is allowed. Raises NotAllowed.
+        read: Callable[[int], AsyncGenerator[P, None]],
+    ) -> AsyncGenerator[P, None]:
+        """Yield the pieces that *read* gives of *stream* from *start*, while *identity* is allowed: an offset, bytes,
+        and more. Raises NotAllowed.
 
         *read* is restarted, at the next offset, after ASK_AGAIN seconds without a piece.
         """

@@ -107,15 +107,17 @@ class Feed:
 
     async def _digest(self, stream: StreamId, length: int) -> int | None:
         """The digest of the first *length* bytes of *stream*; None if it has fewer."""
+        digest, at = EMPTY_DIGEST, 0
         async with contextlib.aclosing(self._store.growth(stream)) as growth:
             async for read, info in growth:
-                if info.committed >= length:
-                    return await aside(partial(_sum, stream, read, length))
+                end = min(info.committed, length)
+                digest, at = await aside(partial(_sum, stream, read, at, end, digest)), max(at, end)
+                if at == length:
+                    return digest
         return None
 
 
-def _sum(stream: StreamId, read: Bytes, length: int) -> int:
-    digest = EMPTY_DIGEST
-    for _, data in pieces(stream, read, 0, length):
+def _sum(stream: StreamId, read: Bytes, begin: int, end: int, digest: int) -> int:
+    for _, data in pieces(stream, read, begin, end):
         digest = extend(digest, data)
     return digest

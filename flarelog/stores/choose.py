@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.base import Durability, Reader, Store
 from flarelog.stores.local.layout import is_store
 from flarelog.stores.local.reader import LocalReader
+
+if TYPE_CHECKING:
+    from flarelog.stores.local.store import LocalStore
 
 Place = str | os.PathLike[str]
 """The value of --store: a directory."""
@@ -36,14 +40,24 @@ def reader(place: Place) -> Reader:
     return LocalReader(there(place))
 
 
-def store(
+async def strangers(store: Reader, run: str) -> Sequence[str]:
+    """A sentence for each file in *run* that looks like a log and has no record. Raises InvalidName."""
+    return await store.strangers(run) if isinstance(store, LocalReader) else ()
+
+
+def store(place: Place, durability: Durability = "disk") -> Store:
+    """The store at *place* for writing."""
+    return local(place, durability)
+
+
+def local(
     place: Place,
     durability: Durability = "disk",
     *,
     lock: int = -1,
     mine: Callable[[str, str], bool] | None = None,
-) -> Store:
-    """The store at *place* for writing. *lock*: the descriptor of a lock that another process of this receiver holds;
+) -> LocalStore:
+    """The directory *place* for writing. *lock*: the descriptor of a lock that another process of this receiver holds;
     *mine*: whether this process writes and lists a site of a run; default: all sites.
     """
     from flarelog.stores.local.store import LocalStore  # readers never import it

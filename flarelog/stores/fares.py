@@ -6,15 +6,19 @@ clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import reduce
 from typing import Any
 
-from flarelog.model import Health
+from flarelog.model import MAX_OFFSET, UNREAD, Health
+from flarelog.stores.lines import line, number, parsed, text
+from flarelog.stores.notes import Kind
 from flarelog.values import frozen
 
 MINUTE = 60_000
+MOST = 400  # points that are kept when the note has become too long
+LONGEST = 300  # characters of the reason why a file is not sent
 _LEAST = ("disk_free", "inodes_free", "memory_max", "cores", "gpus", "gpu_least")  # a lower figure is worse
 _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
 
@@ -59,3 +63,34 @@ def thinned(points: Sequence[Point], most: int) -> Sequence[Point]:
 
 def _both(one: Point, later: Point) -> Point:
     return Point(max(one.at, later.at), worst(one.health, later.health))
+
+
+def health_line(point: Point) -> bytes:
+    said = {name: value for name in sorted(_FIGURES) if (value := getattr(point.health, name)) is not None}
+    unread = {"unread": [one[:LONGEST] for one in point.health.unread[:UNREAD]]} if point.health.unread else {}
+    return line({"t": "health", "at": point.at, **said, **unread})
+
+
+def points(raw: bytes) -> Iterator[Point]:
+    """The points in the note *raw*, in the order in which they were written."""
+    return parsed(raw, _point, "health")
+
+
+def _point(record: dict[str, Any]) -> Point:
+    found: dict[str, Any] = {name: _figure(record[name]) for name in _FIGURES if name in record}
+    return Point(number(record["at"]), Health(**found, unread=tuple(map(text, record.get("unread", ())[:UNREAD]))))
+
+
+def _figure(said: object) -> float:
+    """*said* as a figure. Raises ValueError unless it is a number in range."""
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= MAX_OFFSET:
+        raise ValueError("this is no figure")
+    return said
+
+
+def _fewer_points(raw: bytes) -> bytes:
+    return b"".join(map(health_line, thinned(list(points(raw)), MOST)))
+
+
+HEALTH = Kind("health", shortened=_fewer_points)
+"""The health of a site's machine."""

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +15,7 @@ from flarelog.lines.sgr import LONGEST
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.render.counting import Counted, Counting
 from flarelog.render.sieve import Sieve
-from flarelog.stores.moments import POINTS, Moment, in_order
+from flarelog.stores.moments import POINTS, Moment, in_order, lengths_at
 
 if TYPE_CHECKING:  # a reader of a store needs no gRPC
     from flarelog.client import Client
@@ -193,7 +193,7 @@ class StoreOrigin:
         from flarelog.stores import choose  # a reader of a receiver needs no store
 
         self._store = choose.reader(root)
-        self._listed: dict[StreamId, tuple[str, StreamInfo]] = {}  # with the path of the file of its bytes
+        self._listed: dict[StreamId, StreamInfo] = {}  # those that may grow
 
     async def __aenter__(self) -> StoreOrigin:
         return self
@@ -211,54 +211,54 @@ class StoreOrigin:
         so_far: SoFar | None = None,
     ) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
-        from flarelog.stores.base import among
+        from flarelog.stores.unopened import with_unopened
 
         found: list[StreamInfo] = []
-        there = await self._store.unstored(run, wanted) if unstored else ()
-        held = self._store.list(f"{run}/" if run else "", wanted=wanted, unreadable=unstored)
-        async for info in among(held, there):
+        prefix, store = f"{run}/" if run else "", self._store
+        async for info in with_unopened(store, run, wanted) if unstored else store.list(prefix, wanted=wanted):
             found.append(info)
             if so_far is not None and len(found) % _TOLD == 0:
                 await so_far(found)
         growing = (info for info in found if not (info.sealed or info.unstored))
         others = {stream: listed for stream, listed in self._listed.items() if stream.run != run}
-        self._listed = others | {info.stream: (str(self._store.path(info.stream)), info) for info in growing}
+        self._listed = others | {info.stream: info for info in growing}
         if times:
-            found = [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
+            found = [replace(info, lengths=lengths_at(await store.history(info.stream), times)) for info in found]
         return found
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo]:
         found, listed = [], self._listed  # a concurrent list may replace it
-        for stream, (path, info) in list(listed.items()):
-            with suppress(OSError):
-                if stream.run != run or os.stat(path).st_size <= info.committed:
-                    continue
-                committed = await self._store.last_offset(stream) or 0
-                if committed > info.committed:  # the journal may lag behind the file
-                    found.append(replace(info, committed=committed))
-                    listed[stream] = path, found[-1]
+        for stream, info in list(listed.items()):
+            now = await self._store.info(stream) if stream.run == run else None
+            if now is not None and now.committed > info.committed:
+                listed[stream] = replace(info, committed=now.committed)
+                found.append(listed[stream])
         return found
 
     async def runs(self) -> list[str]:
-        return list(await self._store.runs())
+        return list(await self._store.names())
 
     async def infos(self, run: str = "") -> list[RunInfo]:
-        from flarelog.stores.base import among, totals
+        from flarelog.stores.runs import runs
+        from flarelog.stores.totals import totals
+        from flarelog.stores.unopened import with_unopened
 
-        found = {name: RunInfo(name, record.state.value) for name, record in (await self._store.runs(run)).items()}
-        held = among(self._store.list(f"{run}/" if run else "", unreadable=True), await self._store.unstored(run))
-        async with aclosing(held) as streams, aclosing(totals(streams)) as infos:
+        found = {name: RunInfo(name, record.state.value) for name, record in (await runs(self._store, run)).items()}
+        async with aclosing(with_unopened(self._store, run)) as streams, aclosing(totals(streams)) as infos:
             async for info in infos:
                 if info.run in found:
                     found[info.run] = replace(info, state=found[info.run].state)
         return list(found.values())
 
     async def state(self, run: str) -> RunState:
-        recorded = (await self._store.runs(run)).get(run)
-        return RunState.UNKNOWN if recorded is None else recorded.state
+        from flarelog.stores.runs import STATES, record_of
+
+        return record_of(await self._store.note(STATES, run)).state
 
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
-        return await in_order(self._store.timeline(run, site, points))
+        from flarelog.stores.timeline import timeline
+
+        return await in_order(timeline(self._store, run, site, points))
 
     async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
         return None  # viewers search a store themselves, because no receiver need run
@@ -266,13 +266,12 @@ class StoreOrigin:
     async def kept(self, run: str) -> list[FoundIn]:
         """The findings in *run* that a receiver has kept; it may have missed later bytes."""
         from flarelog.receiver.findings import understood
-        from flarelog.stores.base import FINDINGS
+        from flarelog.stores.notes import FINDINGS
         from flarelog.wire.codec.findings import FoundIn
 
         found = []
-        for site in await self._store.sites(run):
-            raw = await self._store.note(FINDINGS, run, site)
-            for log, each in (understood(run, site, raw) if raw else {}).items():
+        for (_, site), raw in (await self._store.notes(FINDINGS, run)).items():
+            for log, each in (understood(run, site, raw) if site else {}).items():
                 found.append(FoundIn(StreamId(run, site, log), each.seen, each.more, "", each.findings))
         return found
 

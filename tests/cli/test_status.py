@@ -16,6 +16,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, StreamId
 from flarelog.security.tls import Tls
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import set_run
 from tests.rows import together
 
 HEAD = ("SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")
@@ -113,7 +114,7 @@ def test_a_run_is_called_what_the_list_of_runs_calls_it(
 ) -> None:
     async def fill() -> None:
         async with LocalStore(tmp_path, "memory") as store:
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             for site in ("site-1", "site-2"):
                 appender = await store.appender(StreamId("run-1", site, "log.txt"), b"producer")
                 if sealed or site == "site-1":

@@ -10,6 +10,7 @@ from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.model import Receipt, StreamId
 from flarelog.sinks.base import Feed, Sink
 from flarelog.stores.base import Appender, Store
+from tests.stored import last_offset
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 DATA = b"line one\nline two\n\r\xf0\x9f\x94\xa5\0 no end"
@@ -134,7 +135,7 @@ async def what_somebody_changed_is_brought_there_anew(destination: Destination, 
     await seal(appender)
     assert await feed.settled("run-1", 10.0)
     assert destination.holds(STREAM) == DATA + b"more"
-    assert await store.last_offset(STREAM) == len(DATA) + 4
+    assert await last_offset(store, STREAM) == len(DATA) + 4
 
 
 @fact

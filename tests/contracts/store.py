@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from flarelog.checksum import EMPTY_DIGEST, extend
-from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
+from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound
 from flarelog.exit_marks import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import (
@@ -25,12 +25,19 @@ from flarelog.model import (
     Redaction,
     Removed,
     StreamId,
+    StreamInfo,
     Unread,
 )
-from flarelog.stores.base import FINDINGS, Appender, Extent, RunRecord, Store, among, pieces
+from flarelog.stores import base
+from flarelog.stores.base import Appender, Extent, Store, pieces
 from flarelog.stores.fares import Point
-from flarelog.stores.moments import HEALTH, Happening, in_order
-from tests.missing import unopened
+from flarelog.stores.moments import EVENTS, HEALTH, Happening, in_order, lengths_at
+from flarelog.stores.notes import FINDINGS, Kind
+from flarelog.stores.runs import RunRecord, runs, set_run
+from flarelog.stores.timeline import timeline
+from flarelog.stores.unopened import with_unopened
+from tests.missing import add_events, add_points, unopened
+from tests.stored import last_offset
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
@@ -63,7 +70,7 @@ async def filled(store: Store, stream: StreamId = STREAM, data: bytes = DATA) ->
 async def read(store: Store, start: int = 0, stream: StreamId = STREAM, follow: bool = False) -> bytes:
     """All bytes from *start* on; asserts that the pieces are contiguous."""
     found = b""
-    async for offset, data in store.read(stream, start, follow):
+    async for offset, data in base.read(store, stream, start, follow):
         assert offset == start + len(found)
         assert data
         found += data
@@ -92,7 +99,7 @@ async def what_is_appended_at_the_end_is_committed_after_a_sync(store: Store) ->
 async def nothing_that_is_not_committed_can_be_seen(store: Store) -> None:
     appender = await filled(store)
     committed = await appender.append(len(DATA), b"more")
-    assert await store.last_offset(STREAM) == committed == appender.committed
+    assert await last_offset(store, STREAM) == committed == appender.committed
     assert len(await read(store)) == committed
     await appender.sync()
     assert await read(store) == DATA + b"more"
@@ -359,15 +366,15 @@ async def an_empty_stream_can_be_sealed(store: Store) -> None:
 
 
 @fact
-async def no_last_offset_is_not_zero(store: Store) -> None:
-    assert await store.last_offset(STREAM) is None
+async def no_stream_is_not_an_empty_one(store: Store) -> None:
+    assert await last_offset(store, STREAM) is None
     appender = await store.appender(STREAM, A)
-    assert await store.last_offset(STREAM) == 0
+    assert await last_offset(store, STREAM) == 0
     await appender.append(0, DATA)
     await appender.sync()
-    assert await store.last_offset(STREAM) == len(DATA)
+    assert await last_offset(store, STREAM) == len(DATA)
     await appender.close()
-    assert await store.last_offset(STREAM) == len(DATA)
+    assert await last_offset(store, STREAM) == len(DATA)
 
 
 @fact
@@ -477,14 +484,14 @@ async def streams_of_one_site_do_not_mix(store: Store) -> None:
 
 @fact
 async def the_states_of_runs_are_remembered(store: Store) -> None:
-    assert await store.runs() == {}
-    await store.set_run("run-1", RunState.REGISTERED)
-    await store.set_run("run-2", RunState.RUNNING)
-    await store.set_run("run-1", RunState.ENDED)
-    assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
+    assert await runs(store) == {}
+    await set_run(store, "run-1", RunState.REGISTERED)
+    await set_run(store, "run-2", RunState.RUNNING)
+    await set_run(store, "run-1", RunState.ENDED)
+    assert await runs(store) == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
     assert [info async for info in store.list()] == []
     await filled(store)
-    assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
+    assert await runs(store) == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
 
 
 # --- removal
@@ -494,11 +501,11 @@ async def the_states_of_runs_are_remembered(store: Store) -> None:
 async def what_is_removed_is_gone_and_its_name_is_new(store: Store) -> None:
     for stream in (STREAM, OTHER_SITE, OTHER_RUN):
         await (await filled(store, stream)).close()
-    await store.set_run("run-1", RunState.ENDED)
+    await set_run(store, "run-1", RunState.ENDED)
     assert await store.remove("run-1") == Removed(2, 2 * len(DATA))
-    assert await store.last_offset(STREAM) is None
+    assert await last_offset(store, STREAM) is None
     assert [info.stream async for info in store.list()] == [OTHER_RUN]
-    assert "run-1" not in await store.runs()
+    assert "run-1" not in await runs(store)
     with pytest.raises(NotFound):
         await read(store)
     with pytest.raises(NotFound, match="there is no run run-1"):
@@ -508,7 +515,8 @@ async def what_is_removed_is_gone_and_its_name_is_new(store: Store) -> None:
     await appender.append(0, b"new")
     await appender.close()
     assert await read(store) == b"new"
-    await store.clear()
+    if store.space is not None:
+        await store.space.clear()
     assert await read(store) == b"new"
 
 
@@ -516,10 +524,10 @@ async def what_is_removed_is_gone_and_its_name_is_new(store: Store) -> None:
 async def a_site_is_removed_and_the_others_of_its_run_stay(store: Store) -> None:
     for stream in (STREAM, OTHER_SITE):
         await (await filled(store, stream)).close()
-    await store.set_run("run-1", RunState.RUNNING)
+    await set_run(store, "run-1", RunState.RUNNING)
     assert await store.remove("run-1", "site-1") == Removed(1, len(DATA))
     assert [info.stream async for info in store.list()] == [OTHER_SITE]
-    assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
+    assert await runs(store) == {"run-1": RunRecord(RunState.RUNNING)}
     with pytest.raises(NotFound, match="there is no site site-1 in run run-1"):
         await store.remove("run-1", "site-1")
 
@@ -528,7 +536,6 @@ async def a_site_is_removed_and_the_others_of_its_run_stay(store: Store) -> None
 async def nothing_is_removed_under_an_open_stream(store: Store) -> None:
     appender = await filled(store)
     await (await filled(store, OTHER_SITE)).close()
-    assert list(store.open_streams("run-1")) == list(store.open_streams("run-1", "site-1")) == [STREAM]
     for site in ("", "site-1"):
         with pytest.raises(InUse, match=r"a log of .*run run-1 is open"):
             await store.remove("run-1", site)
@@ -539,25 +546,9 @@ async def nothing_is_removed_under_an_open_stream(store: Store) -> None:
 
 
 @fact
-async def nobody_opens_what_is_held(store: Store) -> None:
-    await (await filled(store)).close()
-    store.hold("run-1", "site-1")
-    with pytest.raises(Unavailable, match="is being removed"):
-        await store.appender(STREAM, A)
-    await (await filled(store, OTHER_SITE)).close()
-    store.hold("run-1")
-    with pytest.raises(Unavailable):
-        await store.appender(OTHER_SITE, A)
-    store.release("run-1")
-    store.release("run-1", "site-1")
-    store.release("run-1")
-    await (await store.appender(STREAM, A)).close()
-
-
-@fact
 async def whoever_follows_what_is_removed_is_told_and_sees_nothing_of_what_comes_after_it(store: Store) -> None:
     await (await filled(store)).close()
-    found = store.read(STREAM, follow=True)
+    found = base.read(store, STREAM, follow=True)
     assert await anext(found) == (0, DATA)
     waiting = asyncio.ensure_future(anext(found))
     await asyncio.sleep(0)
@@ -599,67 +590,150 @@ async def what_has_changed_since_it_was_found_is_not_removed(store: Store) -> No
 
 @fact
 async def the_logs_of_a_site_are_counted_from_before_they_are_opened(store: Store) -> None:
-    held, new = await store.footprint(STREAM)
+    if (space := store.space) is None:
+        return
+    held, new = await space.footprint(STREAM)
     assert (held.logs, new.logs) == (0, 1)
     appender = await store.appender(STREAM, A)
-    assert (await store.footprint(STREAM))[1].logs == 0
-    assert appender.footprint.logs == (await store.footprint(OTHER_SITE))[0].logs + 1 == 1
+    assert (await space.footprint(STREAM))[1].logs == 0
+    assert space.held("run-1", "site-1").logs == (await space.footprint(OTHER_SITE))[0].logs + 1 == 1
+    assert space.held("run-2", "site-1").logs == 0
+    before = held.journal_bytes
+    await appender.append(0, DATA)
     await appender.close()
+    assert space.held("run-1", "site-1").journal_bytes > before
     other = StreamId("run-1", "site-1", "other.txt")
-    held, new = await store.footprint(other)
+    held, new = await space.footprint(other)
     assert (held.logs, new.logs) == (1, 1)
     await (await store.appender(other, A)).close()
     assert held.logs == 2
-    assert store.inodes("site-1") == held.inodes >= 4
+    assert space.inodes("site-1") == held.inodes >= 4
     await store.remove("run-1", "site-1")
-    assert store.inodes("site-1") == 0
-    assert (await store.footprint(STREAM))[0].logs == 0
+    assert space.inodes("site-1") == 0
+    assert (await space.footprint(STREAM))[0].logs == 0
 
 
 @fact
 async def a_run_is_recorded_with_its_maker(store: Store) -> None:
-    await store.set_run("run-1", RunState.RUNNING, "site-1")
+    await set_run(store, "run-1", RunState.RUNNING, "site-1")
     await filled(store, OTHER_RUN)
     known = {"run-1": RunRecord(RunState.RUNNING, "site-1"), "run-2": RunRecord()}
-    assert await store.runs() == known
-    assert await store.runs("run-1") == {"run-1": known["run-1"]}
-    assert await store.runs("run-3") == {}
-    await store.set_run("run-1", RunState.RUNNING)
-    assert (await store.runs())["run-1"].maker == ""
-    assert list(await store.sites("run-2")) == ["site-1"]
+    assert await runs(store) == known
+    assert await runs(store, "run-1") == {"run-1": known["run-1"]}
+    assert await runs(store, "run-3") == {}
+    await set_run(store, "run-1", RunState.RUNNING)
+    assert (await runs(store))["run-1"].maker == ""
+    assert sorted(await store.names()) == ["run-1", "run-2"]
+    assert (list(await store.names("run-1")), list(await store.names("run-2"))) == ([], ["site-1"])
+    assert list(await store.names("run-3")) == []
+
+
+@fact
+async def names_that_cannot_be_are_refused(store: Store) -> None:
+    for run, site in (("..", ""), (".lock", ""), ("run-1", ".."), ("run-1", "a/b")):
+        with pytest.raises(InvalidName):
+            await store.note(FINDINGS, run, site)
+        with pytest.raises(InvalidName):
+            await store.set_note(FINDINGS, b"x", run, site)
+        with pytest.raises(InvalidName):
+            await store.add_note(EVENTS, b"x\n", run, site)
+    with pytest.raises(InvalidName):
+        await store.notes(FINDINGS, "..")
+    with pytest.raises(InvalidName):
+        await store.names("..")
 
 
 @fact
 async def a_note_is_kept_under_its_name(store: Store) -> None:
-    assert await store.note("retention") == b""
-    await store.set_note("retention", b"1 2")
-    await store.set_note("retention", b"3")
-    assert (await store.note("retention"), await store.note("other")) == (b"3", b"")
-    assert await store.runs() == {}
+    one, other = Kind("retention"), Kind("other")
+    assert await store.note(one) == b""
+    await store.set_note(one, b"1 2")
+    await store.set_note(one, b"3")
+    assert (await store.note(one), await store.note(other)) == (b"3", b"")
+    assert list(await store.names()) == []
 
 
 @fact
-async def what_is_open_is_at_hand(store: Store) -> None:
-    assert store.at_hand(STREAM) is None
+async def notes_are_appended_to_and_all_of_a_kind_are_found(store: Store) -> None:
+    kind = Kind("events")
+    assert not await store.add_note(kind, b"a\n", "run-1", "site-1"), "there is no such run"
+    assert list(await store.names()) == []
+    await (await filled(store)).close()
+    await (await filled(store, OTHER_RUN)).close()
+    for said in (b"a\n", b"b\nc\n"):
+        assert await store.add_note(kind, said, "run-1", "site-1")
+    assert await store.add_note(kind, b"d\n", "run-2", "site-1")
+    assert await store.add_note(kind, b"e\n", "run-1", "site-9")  # nothing of the site is stored
+    assert await store.add_note(kind, b"f\n", "run-1")
+    every = {
+        ("run-1", ""): b"f\n",
+        ("run-1", "site-1"): b"a\nb\nc\n",
+        ("run-1", "site-9"): b"e\n",
+        ("run-2", "site-1"): b"d\n",
+    }
+    assert dict(await store.notes(kind)) == every
+    assert dict(await store.notes(kind, "run-2")) == {("run-2", "site-1"): b"d\n"}
+    assert dict(await store.notes(kind, "run-3")) == dict(await store.notes(FINDINGS)) == {}
+    assert {key: await store.note(kind, *key) for key in every} == every
+    await store.set_note(kind, b"new\n", "run-1", "site-1")
+    assert await store.add_note(kind, b"more\n", "run-1", "site-1")
+    assert await store.note(kind, "run-1", "site-1") == b"new\nmore\n"
+    assert [info.stream async for info in store.list()] == [STREAM, OTHER_RUN]
+    assert sorted(await store.names("run-1")) == ["site-1"]
+
+
+@fact
+async def a_note_is_shortened_before_it_exceeds_its_limit(store: Store) -> None:
+    kind = Kind("events", 100, lambda raw: raw[raw.find(b"\n", len(raw) // 2) + 1 :])
+    await (await filled(store)).close()
+    sizes, raw = set[int](), b""
+    for number in range(40):
+        said = b"line %d of many\n" % number
+        assert await store.add_note(kind, said, "run-1", "site-1")
+        raw = kind.bounded(raw, said)
+        found = await store.note(kind, "run-1", "site-1")
+        assert found == raw
+        assert found.endswith(said)
+        sizes.add(len(found))
+    assert max(sizes) <= 100
+    assert len(sizes) > 2
+
+
+@fact
+async def a_durable_note_creates_its_run_and_goes_with_it(store: Store) -> None:
+    kind = Kind("run.journal", durable=True)
+    assert await store.add_note(kind, b"one\n", "run-1")
+    assert list(await store.names()) == ["run-1"]
+    assert await store.note(kind, "run-1") == b"one\n"
+    await store.remove("run-1")
+    assert (list(await store.names()), await store.note(kind, "run-1")) == ([], b"")
+
+
+@fact
+async def committed_bytes_of_an_open_stream_are_at_hand(store: Store) -> None:
     appender = await filled(store)
-    hand = store.at_hand(STREAM)
-    assert hand is not None
-    assert (hand.info.committed, hand.info.sealed, hand.more) == (len(DATA), False, False)
-    assert (hand.read(4, 3), hand.read(99, 10)) == (DATA[3:7], DATA[10:])
+    info = await store.info(STREAM)
+    assert (appender.info, appender.behind) == (info, False)
+    assert (appender.info.committed, appender.info.digest, appender.info.sealed) == (len(DATA), extend(0, DATA), False)
+    assert (appender.at_hand(4, 3), appender.at_hand(99, 10)) == (DATA[3:7], DATA[10:])
+    assert (appender.at_hand(9, len(DATA)), appender.at_hand(9, len(DATA) + 5)) == (b"", b"")
     await appender.append(len(DATA), b"more")
-    again = store.at_hand(STREAM)
-    assert again is not None
-    assert again.more or again.info.committed == len(DATA) + 4
+    assert appender.behind or appender.committed == len(DATA) + 4
+    assert appender.at_hand(99, len(DATA)) == (b"" if appender.behind else b"more"), "only what is committed"
+    await appender.mark(Gap(len(DATA) + 4, 0, 1, "a mark"))
+    assert appender.behind
+    await appender.sync()
+    assert (appender.behind, appender.info.committed, len(appender.info.marks)) == (False, len(DATA) + 4, 1)
+    assert appender.at_hand(99, len(DATA)) == b"more"
     await appender.close()
-    assert store.at_hand(STREAM) is None
-    hand.read(4, 3)  # the bytes are unspecified, but it raises nothing
+    assert appender.at_hand(4, 3) == b""
 
 
 @fact
 async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(store: Store) -> None:
     assert await store.note(FINDINGS, "run-1", "site-1") == b""
     await store.set_note(FINDINGS, b"nobody", "run-1", "site-1")
-    assert await store.runs() == {}  # findings make no run
+    assert list(await store.names()) == []  # findings make no run
     await (await filled(store)).close()
     await (await filled(store, OTHER_SITE)).close()
     before = (await store.extents())["run-1"]
@@ -693,7 +767,7 @@ async def a_log_that_its_site_cannot_read_is_a_stream_of_no_bytes_until_it_can(s
     for unread, data in ((why, b""), ("", DATA)):
         (info,) = [info async for info in store.list()]
         assert (info.stream, info.sealed, info.unstored, info.unread_rest) == (STREAM, True, unread, "")
-        assert await store.last_offset(STREAM) == len(data)
+        assert await last_offset(store, STREAM) == len(data)
         if not data:
             appender = await store.appender(STREAM, A)
             await appender.mark(Unread(0, EMPTY_DIGEST, ""))
@@ -706,17 +780,17 @@ async def a_log_that_its_site_cannot_read_is_a_stream_of_no_bytes_until_it_can(s
 async def logs_that_were_not_opened_are_told_until_they_are(store: Store) -> None:
     refused = {"c.log": "too many", "a.log": "too many", STREAM.log: "too many"}
     assert not await unopened(store, "run-1", "site-1", refused)
-    assert await store.runs() == {}  # a refused log makes no run
+    assert await runs(store) == {}  # a refused log makes no run
     await (await filled(store)).close()
-    await store.set_run("run-1", RunState.RUNNING)
+    await set_run(store, "run-1", RunState.RUNNING)
     before = (await store.extents())["run-1"]
     assert await unopened(store, "run-1", "site-1", refused)
     assert await unopened(store, "run-1", "site-1", {"c.log": "the disk is full"})
     assert await unopened(store, "run-1", "site-0", {"b.log": "too many sites"})  # nothing of the site is stored
 
     async def told(run: str = "", sites: str = "site") -> list[tuple[str, str]]:
-        found = await store.unstored(run, lambda run, site: site.startswith(sites))
-        return [(str(info.stream), info.unstored) for info in found]
+        found = with_unopened(store, run, lambda run, site: site.startswith(sites))
+        return [(str(info.stream), info.unstored) async for info in found if info.unstored]
 
     every = [
         ("run-1/site-0/b.log", "too many sites"),
@@ -727,8 +801,7 @@ async def logs_that_were_not_opened_are_told_until_they_are(store: Store) -> Non
     assert await told("run-1", "site-0") == every[:1]
     assert await told("run-2") == []
     assert [info.stream async for info in store.list()] == [STREAM]
-    both = among(store.list(), await store.unstored())
-    assert [info.stream.log async for info in both] == ["b.log", "a.log", "c.log", STREAM.log]
+    assert [info.stream.log async for info in with_unopened(store)] == ["b.log", "a.log", "c.log", STREAM.log]
     after = (await store.extents())["run-1"]
     assert (after.files, after.log_bytes) == (before.files, before.log_bytes)
     await (await filled(store, StreamId("run-1", "site-1", "a.log"))).close()
@@ -743,29 +816,72 @@ async def logs_that_were_not_opened_are_told_until_they_are(store: Store) -> Non
 async def growth_is_told_with_what_reads_it(store: Store) -> None:
     appender = await filled(store)
     async with aclosing(store.growth(STREAM, 3, follow=True)) as growth:
-        read_bytes, info = await anext(growth)
-        assert (info.committed, info.digest, read_bytes(4, 3)) == (len(DATA), extend(0, DATA), DATA[3:7])
+        window, info = await anext(growth)
+        assert (info.committed, info.digest, window(4, 3)) == (len(DATA), extend(0, DATA), DATA[3:7])
         await appender.append(len(DATA), b"more")
         await appender.seal(Receipt(await appender.sync(), appender.digest, 0))
-        read_bytes, info = await anext(growth)
+        window, info = await anext(growth)
+        assert b"".join(data for _, data in pieces(STREAM, window, len(DATA), info.committed)) == b"more"
         if not info.sealed:  # the reader may see the growth before the seal
-            read_bytes, info = await anext(growth)
-        assert b"".join(data for _, data in pieces(STREAM, read_bytes, 0, info.committed)) == DATA + b"more"
+            window, info = await anext(growth)
+        assert (info.committed, info.digest, info.sealed) == (len(DATA) + 4, extend(0, DATA + b"more"), True)
         assert [one async for one in growth] == []
 
 
 @fact
-async def how_long_a_stream_was_at_a_time_is_known(store: Store) -> None:
+async def windows_go_forwards_and_each_has_the_stream_as_it_was_at_its_end(store: Store) -> None:
+    data = bytes(range(256)) * 20_000
+    appender = await store.appender(STREAM, A)
+    for at in range(0, len(data), appender.max_chunk):
+        part = data[at : at + appender.max_chunk]
+        await appender.append(at, part)
+        await appender.mark(Gap(at + len(part), extend(0, data[: at + len(part)]), 1, f"a gap at {at + len(part)}"))
+    await appender.seal(receipt(appender))
+    for follow in (False, True):
+        for start in (0, 1_234_567, len(data), len(data) + 9):
+            at, found, every = start, b"", list[StreamInfo]()
+            async for window, info in store.growth(STREAM, start, follow):
+                assert info.committed >= (every[-1].committed if every else 0)
+                assert info.digest == extend(0, data[: info.committed])
+                assert [mark.offset for mark in info.marks] == [
+                    mark.offset for mark in appender.marks if mark.offset <= info.committed
+                ]
+                found += b"".join(piece for _, piece in pieces(STREAM, window, at, info.committed))
+                at = max(at, info.committed)
+                every.append(info)
+            assert found == data[start:]
+            assert [info.sealed for info in every] == [False] * (len(every) - 1) + [True]
+
+
+@fact
+async def what_can_be_read_of_a_stream_that_is_not_followed_ends_at_once(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    await appender.mark(MARKS[0])
+    await appender.sync()
+    for start in (0, 5):
+        (window, info), *more = [one async for one in store.growth(STREAM, start)]
+        assert (more, info.committed, len(info.marks), window(9, 0)) == ([], 0, 1, b"")
+    await appender.close()
+
+
+@fact
+async def how_a_stream_grew_is_known(store: Store) -> None:
     before = time.time_ns() // 1_000_000 - 1
-    await (await filled(store)).close()
+    appender = await filled(store)
+    await appender.append(len(DATA), b"more")
+    assert [length for _, length in await store.history(STREAM)][-1] == appender.committed
+    await appender.close()
     later = time.time_ns() // 1_000_000 + 1
-    assert await store.lengths(STREAM, (before, later, 0)) == (0, len(DATA), 0)
-    assert await store.lengths(OTHER_SITE, (later,)) == ()
+    history = await store.history(STREAM)
+    assert [length for _, length in history] == sorted({length for _, length in history})
+    assert all(before < at < later for at, _ in history)
+    assert lengths_at(history, (before, later, 0)) == (0, len(DATA) + 4, 0)
+    assert list(await store.history(OTHER_SITE)) == []
 
 
 @fact
 async def what_became_of_a_run_is_told_in_the_order_of_time(store: Store) -> None:
-    await store.set_run(STREAM.run, RunState.RUNNING)
+    await set_run(store, STREAM.run, RunState.RUNNING)
     appender = await store.appender(STREAM, b"producer")
     await appended(appender, DATA)
     await appender.mark(Gap(len(DATA), appender.digest, 9, "gone"))
@@ -773,8 +889,8 @@ async def what_became_of_a_run_is_told_in_the_order_of_time(store: Store) -> Non
     await appender.seal(receipt(appender))
     await appender.close()
     await (await filled(store, OTHER_SITE)).close()
-    await store.add_notes(STREAM.run, STREAM.site, [Happening(5, "left", "gone", 2, (STREAM.log,), 3)])
-    found = await in_order(store.timeline(STREAM.run))
+    await add_events(store, STREAM.run, STREAM.site, [Happening(5, "left", "gone", 2, (STREAM.log,), 3)])
+    found = await in_order(timeline(store, STREAM.run))
     assert [one.at for one in found] == sorted(one.at for one in found)
     own = [one for one in found if one.site == STREAM.site]
     told = sorted((one.what, one.log, one.length) for one in own)
@@ -786,9 +902,9 @@ async def what_became_of_a_run_is_told_in_the_order_of_time(store: Store) -> Non
     assert own[0].happening == Happening(5, "left", "gone", 2, (log,), 3)
     assert [one.text for one in found if not one.site] == ["running"]
     assert OTHER_SITE.site in {one.site for one in found}
-    assert {one.site for one in await in_order(store.timeline(STREAM.run, STREAM.site))} == {"", STREAM.site}
-    assert {one.site for one in await in_order(store.timeline(STREAM.run, wanted=lambda run, site: False))} == {""}
-    assert await in_order(store.timeline("no-such-run")) == []
+    assert {one.site for one in await in_order(timeline(store, STREAM.run, STREAM.site))} == {"", STREAM.site}
+    assert {one.site for one in await in_order(timeline(store, STREAM.run, wanted=lambda run, site: False))} == {""}
+    assert await in_order(timeline(store, "no-such-run")) == []
 
 
 @fact
@@ -796,12 +912,12 @@ async def how_a_machine_fared_is_told_with_its_site(store: Store) -> None:
     await (await filled(store)).close()
     points = [Point(at, Health(memory=at, disk_free=9 - at, load=0.5, unread=("a",))) for at in (1, 2, 3)]
     for one in points:
-        await store.add_notes(STREAM.run, STREAM.site, [one])
-    found = [one for one in await in_order(store.timeline(STREAM.run)) if one.what == HEALTH]
+        await add_points(store, STREAM.run, STREAM.site, [one])
+    found = [one for one in await in_order(timeline(store, STREAM.run)) if one.what == HEALTH]
     assert [(one.at, one.site, one.log, one.health) for one in found] == [
         (one.at, STREAM.site, "", one.health) for one in points
     ]
-    few = [one for one in await in_order(store.timeline(STREAM.run, points=1)) if one.what == HEALTH]
+    few = [one for one in await in_order(timeline(store, STREAM.run, points=1)) if one.what == HEALTH]
     assert [(one.at, one.health) for one in few] == [(3, Health(memory=3, disk_free=6, load=0.5, unread=("a",)))]
 
 
@@ -812,7 +928,7 @@ async def of_a_log_that_grew_often_few_times_are_told(store: Store) -> None:
         await appended(appender, b"a line\n")
         await asyncio.sleep(0.002)
     await appender.close()
-    few = [one for one in await in_order(store.timeline(STREAM.run, points=8)) if one.what == "grown"]
+    few = [one for one in await in_order(timeline(store, STREAM.run, points=8)) if one.what == "grown"]
     assert 2 <= len(few) <= 8
     assert few[-1].length == 280
 
@@ -820,13 +936,14 @@ async def of_a_log_that_grew_often_few_times_are_told(store: Store) -> None:
 @fact
 async def the_evidence_is_what_lies_there_and_what_is_vouched_for(store: Store) -> None:
     await (await filled(store)).close()
-    with store.evidence(STREAM) as held:
+    async with store.evidence(STREAM) as held:
         assert held.lengths[-1] == (held.info.committed, held.info.digest) == (len(DATA), extend(0, DATA))
         assert held.read(held.size, 0) == DATA
         assert held.whose == STREAM
-    with pytest.raises(NotFound), store.evidence(OTHER_SITE):
-        pass
-    assert store.is_in_use(), "it is open here"
+        assert isinstance(held.in_use(), bool)
+    with pytest.raises(NotFound):
+        async with store.evidence(OTHER_SITE):
+            pass
 
 
 async def appended(appender: Appender, data: bytes) -> int:

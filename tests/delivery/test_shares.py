@@ -16,8 +16,10 @@ from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, Gap, Open, StreamId
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.server import Server
+from flarelog.stores.base import Space
 from flarelog.stores.directory import Directory
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import runs
 from tests.receiver.test_removals import listed, play, pushed
 from tests.receiver.test_server import CHUNK, DATA, Call, Staying
 
@@ -92,7 +94,7 @@ def test_what_a_store_held_before_counts_however_much_it_is() -> None:
 def test_who_began_a_run_is_known_after_a_restart(tmp_path: Path) -> None:
     async def makers() -> dict[str, str]:
         async with LocalStore(tmp_path, "memory") as store:
-            return {run: record.maker for run, record in (await store.runs()).items() if record.maker}
+            return {run: record.maker for run, record in (await runs(store)).items() if record.maker}
 
     async def begin(server: Server) -> None:
         assert await pushed(server, Open(A, b"a-producer")) == [Code.OK, Code.OK]
@@ -234,17 +236,23 @@ def test_the_files_of_a_site_are_counted_over_all_runs_also_after_a_restart(tmp_
         assert (await pushed(server, of("run-3", "site-2", "d/a.log")))[0] is Code.OK
 
     async def again(server: Server) -> None:
-        await server.store.count_inodes()
-        assert (server.store.inodes("site-1"), server.store.inodes("site-2")) == (4, 3)
+        space = space_of(server)
+        await space.count_inodes()
+        assert (space.inodes("site-1"), space.inodes("site-2")) == (4, 3)
         assert await pushed(server, of("run-4")) == [Code.PAUSE]
         assert (await pushed(server, of("run-1")))[0] is Code.OK
-        assert server.store.inodes("site-1") == 4
+        assert space.inodes("site-1") == 4
         await server.removals.remove("run-2", force=True)
-        assert server.store.inodes("site-1") == 2
+        assert space.inodes("site-1") == 2
         assert (await pushed(server, of("run-4")))[0] is Code.OK
 
     play(tmp_path, first, max_site_inodes=4)
     play(tmp_path, again, max_site_inodes=4)
+
+
+def space_of(server: Server) -> Space:
+    assert server.store.space is not None
+    return server.store.space
 
 
 def test_directories_are_counted_as_they_are_made(tmp_path: Path) -> None:
@@ -254,7 +262,7 @@ def test_directories_are_counted_as_they_are_made(tmp_path: Path) -> None:
         assert await pushed(server, at("d/f/g/h/a.log")) == [Code.PAUSE]
         assert not (tmp_path / "run-1/site-1/d/f").exists()
         assert (await pushed(server, at("d/f/g/a.log")))[0] is Code.OK
-        (held, new) = await server.store.footprint(at("d/i/a.log").stream)
+        (held, new) = await space_of(server).footprint(at("d/i/a.log").stream)
         assert (held.logs, held.directories, new) == (3, 4, Footprint(1, 1))
 
     play(tmp_path, act, max_site_directories=4)
@@ -265,7 +273,7 @@ def test_a_log_that_cannot_be_made_costs_nothing_and_directories_made_for_it_cou
         assert (await pushed(server, at("a.log")))[0] is Code.OK
         for n in range(3):
             assert await pushed(server, at("a.log/b.log", n)) == [Code.REJECTED]
-        (held, _) = await server.store.footprint(A)
+        (held, _) = await space_of(server).footprint(A)
         assert (held.logs, held.directories) == (1, 0)
 
     play(tmp_path, act)
@@ -275,7 +283,7 @@ def test_journals_are_counted_to_the_byte(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         await pushed(server, at("a.log"), CHUNK)
         await pushed(server, at("d/b.log", 1), CHUNK)
-        (held, _) = await server.store.footprint(A)
+        (held, _) = await space_of(server).footprint(A)
         assert held.journal_bytes == sum(path.stat().st_size for path in tmp_path.rglob(".*.log.journal"))
 
     play(tmp_path, act)

@@ -18,7 +18,8 @@ from flarelog.lines.levels import Level
 from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.receiver import findings as module
 from flarelog.receiver.findings import Findings, understood
-from flarelog.stores.base import FINDINGS, Appender
+from flarelog.stores.base import Appender
+from flarelog.stores.notes import FINDINGS, Kind
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.codec.findings import decode_found
 from tests.hostile_text import HOSTILE
@@ -49,7 +50,7 @@ class Kept(TemporaryStore):
             yield info
         self.listed += 1
 
-    async def set_note(self, kind: str, said: bytes, run: str = "", site: str = "") -> None:
+    async def set_note(self, kind: Kind, said: bytes, run: str = "", site: str = "") -> None:
         if self.full:
             raise Full("there is no room")
         self.written += 1
@@ -70,7 +71,7 @@ def within(work: Callable[[Kept, Findings], Awaitable[None]], store: Kept | None
 
     async def go(store: Kept) -> Kept:
         async with store, asyncio.timeout(20):
-            found = Findings(store, lambda run, site: site != "elsewhere")
+            found = Findings(store, lambda run, site: site != "elsewhere", store._open.get)
             looking = asyncio.create_task(found.run())
             try:
                 await work(store, found)
@@ -169,7 +170,7 @@ def test_the_logs_of_one_site_hold_up_those_of_no_other_site() -> None:
 
 def test_a_site_whose_record_is_being_read_holds_up_no_other_site() -> None:
     class Slow(Kept):
-        async def note(self, kind: str, run: str = "", site: str = "") -> bytes:
+        async def note(self, kind: Kind, run: str = "", site: str = "") -> bytes:
             if site == "slow":
                 await asyncio.Event().wait()
             return await super().note(kind, run, site)
@@ -192,7 +193,7 @@ def test_what_cannot_be_read_for_a_while_is_looked_at_later_and_is_nobody_s_bug(
     async def work(store: Kept, found: Findings) -> None:
         read, failures = store.note, iter(range(3))
 
-        async def unreadable(kind: str, run: str = "", site: str = "") -> bytes:
+        async def unreadable(kind: Kind, run: str = "", site: str = "") -> bytes:
             if next(failures, None) is not None:
                 raise Unavailable("it could not be read: Too many open files")
             return await read(kind, run, site)

@@ -9,6 +9,7 @@ from flarelog.lifecycle import Event
 from flarelog.model import Code, Open, Receipt, StreamId, Unread
 from flarelog.receiver.phases import Phase, standing
 from flarelog.receiver.server import Server
+from flarelog.stores.unopened import unopened
 from flarelog.viewers.health import unread
 from flarelog.wire.codec.lists import Listing, decode_infos
 from tests.missing import write_all
@@ -104,11 +105,11 @@ def test_of_a_run_that_begins_later_a_log_that_was_refused_before_is_told(tmp_pa
         assert (await pushed(server, opening("run-1"), CHUNK))[0] is Code.OK
         assert await pushed(server, opening("run-2")) == [Code.PAUSE]
         await write_all(server.unopened, rest=True)
-        assert await server.store.unstored() == []
+        assert await unopened(server.store) == []
         await server.runs.announce("run-1", Event.END_RUN)
         await pushed(server, Open(StreamId("run-2", "site-2", "log.txt"), b"another-one"), CHUNK)
         await write_all(server.unopened, rest=True)
-        (info,) = await server.store.unstored()
+        (info,) = await unopened(server.store)
         assert (str(info.stream), info.unstored.partition(":")[0]) == (
             "run-2/site-1/log.txt",
             "1 run has not ended, and 1 is the limit",

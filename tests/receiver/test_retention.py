@@ -16,6 +16,7 @@ from flarelog.receiver.retention import DAY, Ages, Keep, Retention, Stamp, stamp
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import set_run
 from tests.rows import together
 
 NOW = 1_800_000_000.0  # seconds since 1970
@@ -90,7 +91,7 @@ class Playing:
         appender = await self.store.appender(stream, b"producer")
         await appender.append(0, bytes(size))
         await appender.close()
-        await self.store.set_run(run, state)
+        await set_run(self.store, run, state)
         for directory, _, files in os.walk(self.store.root / run, topdown=False):
             for name in (*files, "."):
                 os.utime(os.path.join(directory, name), (NOW - days * DAY,) * 2)

@@ -22,6 +22,7 @@ from flarelog.receiver.server import Server
 from flarelog.security.certificate import Outdated, Presented
 from flarelog.security.guard import Guard
 from flarelog.security.tls import ServerCertificates, Tls
+from flarelog.stores.runs import set_run
 from tests.certificates import Authority, auth_context
 from tests.receiver.test_server import Staying, standing_of
 from tests.stored import TemporaryStore
@@ -125,7 +126,7 @@ def test_a_site_is_told_of_the_runs_that_it_is_in(tmp_path: Path) -> None:
 
     async def go() -> list[str]:
         async with TemporaryStore() as store:
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             server = Server(store, ServerOptions(policy=Policy()))
             await server.runs.register("run-1", Event.ABOUT_TO_START_RUN)
             await server.runs.register("run-1", Event.START_RUN)

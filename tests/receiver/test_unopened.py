@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ from flarelog.receiver import unopened as module
 from flarelog.receiver.intake import OPENINGS
 from flarelog.receiver.server import Server
 from flarelog.receiver.unopened import Unopened
-from flarelog.stores.base import Note
+from flarelog.stores.notes import Kind
+from flarelog.stores.runs import set_run
+from flarelog.stores.unopened import UNSTORED, unopened
 from tests.contexts import Bare
 from tests.messages import encode_request
 from tests.missing import write_all
@@ -34,9 +35,9 @@ class Counting(TemporaryStore):
         super().__init__()
         self.writes = 0
 
-    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
-        self.writes += 1
-        return await super().add_notes(run, site, added)
+    async def add_note(self, kind: Kind, said: bytes, run: str, site: str = "") -> bool:
+        self.writes += kind is UNSTORED
+        return await super().add_note(kind, said, run, site)
 
 
 def everywhere(stream: StreamId) -> bool:
@@ -51,13 +52,20 @@ def test_an_unopened_log_is_written_once_and_again_after_an_error() -> None:
             logs.add(stream, WHY)
             await write_all(logs)
             assert logs.waits("run-1"), "the run is missing"
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             for _ in range(2):
                 logs.add(stream, WHY)
                 await write_all(logs)
-            assert (store.writes, logs.waits("run-1"), len(await store.unstored("run-1"))) == (2, False, 1)
+            assert (store.writes, logs.waits("run-1"), len(await unopened(store, "run-1"))) == (2, False, 1)
             logs.opened(stream)
             assert not logs.logs
+            later = Unopened(store, everywhere)  # of the next receiver
+            later.add(stream, WHY)
+            await write_all(later)
+            assert (store.writes, later.waits("run-1")) == (2, False), "the note has it"
+            later.add(stream, "another reason")
+            await write_all(later)
+            assert [info.unstored for info in await unopened(store, "run-1")] == ["another reason"]
 
     asyncio.run(go())
 

@@ -24,17 +24,20 @@ from flarelog.delivery.receiver import Holder
 from flarelog.errors import Fenced, Full, InvalidName, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Ended, Gap, Generation, Receipt, StreamId
-from flarelog.stores.base import Extent, RunRecord, Store
+from flarelog.stores import base
+from flarelog.stores.base import Extent, Store
 from flarelog.stores.directory import Directory
+from flarelog.stores.lines import line as line_of
+from flarelog.stores.lines import records
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
-from flarelog.stores.local.lines import line as line_of
-from flarelog.stores.local.lines import records
 from flarelog.stores.local.removal import extent
 from flarelog.stores.local.rounds import Rounds
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import RunRecord, runs, set_run
 from tests.contracts.store import CONTRACT, DATA, STREAM, WITHOUT_ROOM, A, B, Fact, FullFact, filled, read
+from tests.stored import last_offset
 
 Durability = Literal["disk", "memory"]
 
@@ -117,7 +120,7 @@ def reopened(root: Path) -> tuple[int, int, tuple[object, ...], Holder, bool]:
             found = appender.committed, appender.digest, appender.marks, appender.holder, appender.sealed
             assert (root / LOG).read_bytes() == DATA[: appender.committed]
             assert appender.digest == extend(0, DATA[: appender.committed])
-            assert await store.last_offset(STREAM) == appender.committed
+            assert await last_offset(store, STREAM) == appender.committed
             await appender.append(appender.committed, DATA[appender.committed :])
             await appender.sync()
             assert await read(store) == DATA
@@ -473,7 +476,7 @@ def test_a_store_is_closed_though_one_of_its_streams_cannot_be(
             monkeypatch.setattr(bad, "sync", lambda: 1 / 0)
             await good.append(0, DATA)
         async with LocalStore(tmp_path / "store") as again:  # the lock is free again
-            assert await again.last_offset(good.stream) == len(DATA)
+            assert await last_offset(again, good.stream) == len(DATA)
 
     run(go())
     assert "run-1/site-1/bad: it could not be closed" in caplog.text
@@ -521,10 +524,10 @@ def test_a_log_and_a_log_below_it_cannot_both_be_kept(tmp_path: Path, first: str
             await filled(store, one)
             with pytest.raises(InvalidName, match=r"^a part of its name is a log, or a log's directory") as refused:
                 await store.appender(other, A)
-            assert await store.last_offset(other) is None
+            assert await last_offset(store, other) is None
             assert [info.stream async for info in store.list()] == [one]
             assert await read(store, stream=one) == DATA
-            assert store.open_streams("run-1") == [one], refused  # its traceback holds the open's objects
+            assert store._open_streams("run-1", "") == [one], refused  # its traceback holds the open's objects
 
     run(go())
 
@@ -563,7 +566,7 @@ def test_what_could_not_be_committed_is_never_acknowledged(
                 with pytest.raises(error):  # the error is not Fenced, so the producer may retry
                     await appender.append(len(DATA), b"lost")
                 assert (appender.committed, appender.marks) == (len(DATA), ())
-                assert await store.last_offset(STREAM) == len(DATA)
+                assert await last_offset(store, STREAM) == len(DATA)
                 assert await read(store) == DATA
             again = await store.appender(STREAM, A)
             assert (again.committed, again.digest, again.marks) == (len(DATA), extend(0, DATA), ())
@@ -847,12 +850,12 @@ def test_a_seal_that_waits_for_a_commit_while_a_newer_producer_comes_is_fenced(
 def test_a_torn_state_of_a_run_costs_that_state_only(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             with (tmp_path / "store/run-1/.run.journal").open("ab") as file:
                 file.write(b'12345678 {"t":"run","ru')
-            assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
-            await store.set_run("run-1", RunState.ENDED)
-            assert await store.runs() == {"run-1": RunRecord(RunState.ENDED)}
+            assert await runs(store) == {"run-1": RunRecord(RunState.RUNNING)}
+            await set_run(store, "run-1", RunState.ENDED)
+            assert await runs(store) == {"run-1": RunRecord(RunState.ENDED)}
 
     run(go())
 
@@ -876,7 +879,7 @@ def test_a_store_that_cannot_be_read_does_not_pass_for_an_empty_one(
         with monkeypatch.context() as patched:
             patched.setattr(os, "open", fails)
             with pytest.raises((Full, Unavailable)):
-                await store.last_offset(STREAM)
+                await last_offset(store, STREAM)
 
     run(go())
 
@@ -970,7 +973,7 @@ def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
             await appender.append(0, b"0")
             await appender.sync()
             monkeypatch.setattr(journals, "replay", counted)
-            reading = reader.read(STREAM, follow=True)
+            reading = base.read(reader, STREAM, follow=True)
             written = bytearray(b"0")
             for number in range(200):
                 found += (await anext(reading))[1]
@@ -1032,13 +1035,13 @@ def test_the_state_of_a_run_that_is_moved_away_meanwhile_brings_nothing_back(
             monkeypatch.setattr("flarelog.stores.local.store.extent", slow)
             removing = asyncio.create_task(store.remove("run-1"))
             await asyncio.to_thread(looking.wait)
-            ending = asyncio.create_task(store.set_run("run-1", RunState.ENDED))
+            ending = asyncio.create_task(set_run(store, "run-1", RunState.ENDED))
             await asyncio.sleep(0)
             go_on.set()
             await removing
             await ending
             assert not (tmp_path / "run-1").exists()
-            await store.set_run("run-1", RunState.RUNNING)  # a later statement begins a new run
-            assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
+            await set_run(store, "run-1", RunState.RUNNING)  # a later statement begins a new run
+            assert await runs(store) == {"run-1": RunRecord(RunState.RUNNING)}
 
     run(go())

@@ -32,6 +32,7 @@ from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import set_run
 from flarelog.viewers import batch, retry, turns
 from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
@@ -895,13 +896,13 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
 async def _sealed(root: Path) -> None:
     """Store the logs of three sites in a run that has ended."""
     async with LocalStore(root, "memory") as store:
-        await store.set_run(RUN, RunState.RUNNING)
+        await set_run(store, RUN, RunState.RUNNING)
         for site in "abc":
             appender = await store.appender(StreamId(RUN, site, "log.txt"), b"x" * 16)
             await appender.append(0, b"2026-11-20 08:00:00 ERROR of %b\n" % site.encode())
             await appender.seal(Receipt(appender.committed, appender.digest, 0))
             await appender.close()
-        await store.set_run(RUN, RunState.ENDED)
+        await set_run(store, RUN, RunState.ENDED)
 
 
 async def _damaged(root: Path, missing: bool) -> None:
@@ -1254,14 +1255,14 @@ def test_a_log_that_is_sealed_while_a_store_is_looked_at_ends_no_look(
             await origin.streams(RUN)
             await appender.append(0, b"first\n")
             await appender.sync()
-            asked = LocalReader.last_offset
+            asked = LocalReader.info
 
-            async def sealed_meanwhile(reader: LocalReader, stream: StreamId) -> int | None:
+            async def sealed_meanwhile(reader: LocalReader, stream: StreamId) -> StreamInfo | None:
                 await appender.seal(Receipt(6, appender.digest, 0))
                 await origin.streams(RUN)
                 return await asked(reader, stream)
 
-            monkeypatch.setattr(LocalReader, "last_offset", sealed_meanwhile)
+            monkeypatch.setattr(LocalReader, "info", sealed_meanwhile)
             assert [info.committed for info in await origin.grown(RUN, (), 1.0)] == [6]
 
     asyncio.run(go())

@@ -31,6 +31,7 @@ from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamI
 from flarelog.stores.fares import Point
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening
+from flarelog.stores.runs import set_run
 from flarelog.viewers.first_error import FirstError
 from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
 from flarelog.viewers.last import NOTHING, last_of
@@ -46,7 +47,7 @@ from flarelog.viewers.report.page import LARGE, SMALL, page, picture, ranks_said
 from flarelog.viewers.rounds import Round
 from flarelog.viewers.standings import SiteStanding, Stands
 from tests.hostile_text import HOSTILE
-from tests.missing import unopened
+from tests.missing import add_events, add_points, unopened
 from tests.often import often
 from tests.rows import together
 
@@ -434,7 +435,7 @@ def test_the_last_line_is_the_last_that_says_something_and_a_bar_beside_it_is_to
 
 async def filled(root: Path) -> None:
     async with LocalStore(root, "memory") as store:
-        await store.set_run("run-1", RunState.RUNNING)
+        await set_run(store, "run-1", RunState.RUNNING)
         for site, lines in {"server": 3, "kyoto": 5, "lyon": 1, "oslo": 2}.items():
             stream = StreamId("run-1", site, "log.txt")
             appender = await store.appender(stream, b"producer-" + site.encode())
@@ -456,13 +457,14 @@ async def filled(root: Path) -> None:
             if site != "lyon":
                 await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
             await appender.close()
-        await store.add_notes(
+        await add_events(
+            store,
             "run-1",
             "lyon",
             [Happening(time.time_ns() // 1_000_000, "left", "the connection was lost", 1, ("log.txt",))],
         )
         await asyncio.sleep(0.01)
-        await store.set_run("run-1", RunState.ENDED)
+        await set_run(store, "run-1", RunState.ENDED)
 
 
 def gathered(root: Path, run: str = "run-1") -> Report:
@@ -550,7 +552,7 @@ def test_a_file_that_could_not_be_read_for_a_while_is_missing_no_more(tmp_path: 
     async def fare() -> None:
         async with LocalStore(tmp_path, "memory") as store:
             fared = (Point(BEGIN, Health(load=1.0, unread=(why,))), Point(BEGIN + HOUR, Health(load=1.0)))
-            await store.add_notes("run-1", "server", fared)
+            await add_points(store, "run-1", "server", fared)
 
     asyncio.run(fare())
     assert [note for note in gathered(tmp_path).notes if why in note] == []

@@ -24,10 +24,10 @@ from flarelog.errors import TAKEN_OVER, Fenced, Hole, NameTaken, StoreError, Una
 from flarelog.model import MAX_CHUNK, Buffer, Mark, Receipt, Started, StreamId, StreamInfo
 from flarelog.stores.directory import Directory, read_all
 from flarelog.stores.full import meaning
+from flarelog.stores.lines import now
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal
 from flarelog.stores.local.layout import Layout
-from flarelog.stores.local.lines import now
 from flarelog.values import changed
 
 log = logging.getLogger(__name__)
@@ -106,12 +106,12 @@ class LocalAppender:
         return self.journal.sealed and not self.behind
 
     @property
-    def told(self) -> StreamInfo:
+    def info(self) -> StreamInfo:
         return self.journal.told(self.stream)
 
-    def read(self, size: int, offset: int) -> bytes:
-        """Up to *size* bytes at *offset*; none after the appender is closed."""
-        return os.pread(self._data_fd, size, offset) if self._data_fd >= 0 else b""
+    def at_hand(self, size: int, offset: int) -> bytes:
+        size = min(size, self.journal.committed - offset)
+        return os.pread(self._data_fd, size, offset) if size > 0 and self._data_fd >= 0 else b""
 
     @property
     def behind(self) -> bool:

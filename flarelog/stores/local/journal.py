@@ -20,7 +20,7 @@ from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.exit_marks import OOMS, Exit
 from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, StreamInfo, Unread
-from flarelog.stores.local.lines import checked, is_good, line, number, records, text
+from flarelog.stores.lines import checked, is_good, line, number, records, text
 from flarelog.stores.moments import thinned
 from flarelog.text import legible
 from flarelog.values import fields_of

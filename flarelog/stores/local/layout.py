@@ -20,19 +20,20 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
-from flarelog.stores.base import FINDINGS
+from flarelog.stores import fares, moments, notes, runs, unopened
 from flarelog.stores.directory import LOCK, Directory, link
-from flarelog.stores.full import meaning, unless_gone
+from flarelog.stores.full import meaning, reason, unless_gone
 from flarelog.text import legible, several
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NOTES = EVENTS, _, HEALTH, UNSTORED = ("events", FINDINGS, "health", "unstored")
-"""The kinds of notes about a site, beside its logs."""
+UNSTORED = f".{unopened.UNSTORED.name}"
+NOTES = f".{moments.EVENTS.name}", f".{notes.FINDINGS.name}", f".{fares.HEALTH.name}", UNSTORED
+"""The ends of the names of notes about a site, beside its logs."""
 
-STATES = ".run.journal"
+STATES = f".{runs.STATES.name}"
 """The name of the file with a run's states."""
 
 _OWN = re.compile(r"\..+\.(?:journal(?:\.\w+)?|quarantine\.\d+(?:\.old-journal)?)")
@@ -120,9 +121,11 @@ class Layout:
         only: str | None = None,
         trouble: Callable[[OSError], None] = unless_gone,
         links: bool = False,
+        unread: list[OSError] | None = None,
     ) -> Sequence[str]:
         """The names of the directories below *parts*; with *only*, that name alone, if it exists; with *links*, those
-        of links as well. *trouble*: called if they cannot be listed, and if a run's states cannot be read.
+        of links as well. *trouble*: called if they cannot be listed, and if a run's states cannot be read; *unread*:
+        gets the errors of notes about unopened logs.
         """
         parent = self.root.joinpath(*parts)
         try:
@@ -141,11 +144,23 @@ class Layout:
             parent / STATES, os.R_OK, follow_symlinks=False
         ):
             trouble(PermissionError(errno.EACCES, "", str(parent / STATES)))
+        if unread is not None:
+            names = [name for name, _, _ in found] if only is None else [f".{only}{UNSTORED}"]
+            errors = (self._unread(parts, name) for name in names if name.endswith(UNSTORED))
+            unread += [error for error in errors if error is not None]
         found = sorted(one for one in found if one[0] and not one[0].startswith("."))
         for name, is_link, _ in found:
             if is_link and not links:
                 self.leave_out(link(parent / name))
         return [name for name, is_link, is_directory in found if is_directory or (links and is_link)]
+
+    def _unread(self, parts: Sequence[str], name: str) -> OSError | None:
+        """The error with which the file *name* in the directory *parts* cannot be read."""
+        try:
+            self.look(partial(self.at, *parts), lambda directory: os.close(directory.open(name, os.O_RDONLY)))
+        except OSError as found:
+            return OSError(found.errno, "", str(self.root.joinpath(*parts, name)))
+        return None
 
     def strangers(self, run: str) -> Sequence[str]:
         """A sentence for each file in *run* that is a link, is in no site's directory, or has no journal."""
@@ -178,6 +193,15 @@ class Layout:
         except OSError as error:
             unless_gone(error)
             return b""
+
+    def notes(self, run: str, kind: str) -> Sequence[str]:
+        """The sites of *run* with a note *kind*; empty for that of the run itself."""
+        try:
+            names, end = os.listdir(self.root / run), f".{kind}"
+        except OSError as error:
+            reason(error)  # a list of the run's streams has an entry for its directory
+            return []
+        return sorted(name[1 : -len(end)] for name in names if name[0] == "." and name.endswith(end))
 
     def note(self, kind: str, run: str = "", site: str = "") -> bytes:
         """The note *kind* of *site* in *run*, of *run*, or of the store; empty if it is unreadable."""
@@ -241,7 +265,7 @@ def _is_run(directory: str) -> bool:
     names = _names(directory)
     if LOCK in names:
         return False
-    if any(name == STATES or (name[0] == "." and name.endswith(tuple(f".{kind}" for kind in NOTES))) for name in names):
+    if any(name == STATES or (name[0] == "." and name.endswith(NOTES)) for name in names):
         return True
     sites = (os.path.join(directory, name) for name in names if name[0] != ".")
     return any(name[0] == "." and name.endswith(".journal") for site in sites for name in _names(site))

@@ -14,11 +14,12 @@ import time
 from pathlib import Path
 
 from flarelog.errors import Unavailable
-from flarelog.stores.base import FINDINGS, Extent
+from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local.layout import NOTES, record_name
+from flarelog.stores.local.layout import NOTES
+from flarelog.stores.notes import FINDINGS
 
-_FINDINGS = f".{FINDINGS}"
+_FINDINGS = f".{FINDINGS.name}"
 
 REMOVED = ".removed."  # no run's name begins with a dot
 
@@ -59,7 +60,7 @@ def move_away(root: Path, run: str, site: str = "") -> None:
         if site:
             for kind in NOTES:
                 with contextlib.suppress(FileNotFoundError):
-                    holding.remove(record_name(site, kind))
+                    holding.remove(f".{site}{kind}")
         # The new name omits those of the run and the site, which may be as long as a file's name can be.
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 

@@ -23,23 +23,20 @@ from weakref import WeakValueDictionary
 from flarelog.delivery.receiver import Epochs
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, Unavailable
-from flarelog.lifecycle import RunState
 from flarelog.model import Removed, Started, StreamId
 from flarelog.names import run_name, site_name
-from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
-from flarelog.stores.base import Durability, Extent, Note, RunRecord, absent, in_use
-from flarelog.stores.directory import FILE_MODE
+from flarelog.stores.base import Durability, Extent, absent, in_use
 from flarelog.stores.full import meaning
 from flarelog.stores.local import footprint, lock, notes
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.footprint import Counted, Wholes
-from flarelog.stores.local.layout import record_name
 from flarelog.stores.local.listing import LONG
 from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.removal import clear, extent, leftovers, move_away
 from flarelog.stores.local.rounds import Rounds
+from flarelog.stores.notes import Kind
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +74,6 @@ class LocalStore(LocalReader):
         self._opening_threads: ThreadPoolExecutor | None = None
         self._quick = 0  # opens without a thread in this turn of the event loop
         self._changed_runs: set[str] = set()  # since ``remove`` computed their extent
-        self._leaving: set[tuple[str, str]] = set()  # held (run, site); site is empty for a whole run
         self._clearing = asyncio.Lock()
         self._run_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -107,6 +103,7 @@ class LocalStore(LocalReader):
         self.forget()
 
     def forget(self) -> None:
+        """In a forked child: release the inherited descriptors, so that the lock ends with the parent."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1
@@ -118,8 +115,6 @@ class LocalStore(LocalReader):
     ) -> LocalAppender:
         opening = self._opening.setdefault(stream, asyncio.Lock())  # lives while the stream is being opened
         async with opening:
-            if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
-                raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
             await self._learn(stream)
             before = self._open.get(stream)
             if before is not None:
@@ -169,6 +164,12 @@ class LocalStore(LocalReader):
     def _next_turn(self) -> None:
         self._quick = 0
 
+    # --- its files (see base.Space)
+
+    @property
+    def space(self) -> Self:
+        return self
+
     async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
         await self._learn(stream)
         new = footprint.missing(stream, self.layout.files(stream)[0])  # faster than a thread job
@@ -197,6 +198,9 @@ class LocalStore(LocalReader):
         except OSError as error:
             raise meaning(error, f"the logs of {run}/{site} could not be read") from error
         return found, epochs
+
+    def held(self, run: str, site: str) -> Footprint:
+        return self._footprints.get((run, site)) or Counted()
 
     def inodes(self, site: str) -> int:
         return self._wholes.of(site)
@@ -241,74 +245,58 @@ class LocalStore(LocalReader):
             del self._open[appender.stream]
         self.changed(appender.stream)
 
-    # --- records
+    # --- notes
 
-    async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
-        one = self._run_locks.setdefault(run_name(run), asyncio.Lock())
+    async def add_note(self, kind: Kind, said: bytes, run: str, site: str = "") -> bool:
+        add = partial(notes.add, self.layout, kind, said, run_name(run), site and site_name(site))
+        one = self._run_locks.setdefault(run, asyncio.Lock()) if kind.durable else None
+        if one is None:
+            return await self._noted(kind, add, run)
         async with one:  # states are written in the order of the calls
-            if self._run_locks.get(run) is one:  # otherwise the run was removed, and a file would bring it back
-                self._changed_runs.add(run)
-                await self.aside(partial(notes.set_state, self.layout, run, RunRecord(state, maker)))
+            # Otherwise the run was removed, and a file would bring it back.
+            return self._run_locks.get(run) is one and await self._noted(kind, add, run)
 
-    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
-        try:
-            await self.aside(partial(notes.add, self.layout, run_name(run), site_name(site), added))
-        except FileNotFoundError:  # the run is missing, or was removed meanwhile
-            return False
-        except OSError as error:
-            raise meaning(error, f"a note of {run}/{site} could not be written") from error
-        return True
+    async def set_note(self, kind: Kind, said: bytes, run: str = "", site: str = "") -> None:
+        names = run and run_name(run), site and site_name(site)
+        await self._noted(kind, partial(notes.replace, self.layout, kind, said, *names), run)
 
-    async def set_note(self, kind: str, said: bytes, run: str = "", site: str = "") -> None:
-        name = record_name(site and site_name(site), kind)
-
-        def write() -> None:
-            with self.layout.at(*((run_name(run),) if run else ())) as directory:
-                if not site or directory.is_directory(site):
-                    replace_file(name, said, FILE_MODE, dir_fd=directory.fd)
-
+    async def _noted(self, kind: Kind, write: Callable[[], None], run: str) -> bool:
+        if kind.durable:
+            self._changed_runs.add(run)
         try:
             await self.aside(write)
         except FileNotFoundError:  # the run is missing, or was removed meanwhile
-            pass
+            return False
         except OSError as error:
-            raise meaning(error, f"{self.root / run / name} could not be written") from error
+            raise meaning(error, f"a note of {run or self.root} could not be written") from error
+        return True
 
     # --- removal (see removal.py)
 
-    def hold(self, run: str, site: str = "") -> None:
-        self._leaving.add((run, site))
-
-    def release(self, run: str, site: str = "") -> None:
-        self._leaving.discard((run, site))
-
-    def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
+    def _open_streams(self, run: str, site: str) -> Sequence[StreamId]:
+        """The streams of *run*, or of *site* in it, that this process has open or is opening."""
         opening = [one for one, lock in self._opening.items() if lock.locked()]  # an unlocked one was refused
         return [one for one in {*self._open, *opening} if one.run == run and site in ("", one.site)]
 
     async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
         run_name(run)
         place = self.root / run / site if site and site_name(site) else self.root / run
-        self.hold(run, site)
-        try:
-            async with self._run_locks.setdefault(run, asyncio.Lock()):  # no task writes the run's state meanwhile
-                self._changed_runs.discard(run)
-                found = await self.aside(partial(extent, place))
-                if opened := self.open_streams(run, site):
-                    raise InUse(in_use(run, site, len(opened)))
-                if was is not None and (found != was or run in self._changed_runs):
-                    raise InUse(f"run {run} has changed, so it was not removed")
-                try:
-                    move_away(self.root, run, site)  # without await: no open has started since the check
-                except (FileNotFoundError, NotADirectoryError):
-                    raise absent(run, site) from None
-                except OSError as error:
-                    raise meaning(error, f"{place} could not be removed") from error
-                if not site:
-                    del self._run_locks[run]  # waiting set_run calls would write the state of a removed run
-            self.forget_run(run, site)
-        finally:
-            self.release(run, site)
+        async with self._run_locks.setdefault(run, asyncio.Lock()):  # no task writes the run's state meanwhile
+            self._changed_runs.discard(run)
+            found = await self.aside(partial(extent, place))
+            if opened := self._open_streams(run, site):
+                raise InUse(in_use(run, site, len(opened)))
+            if was is not None and (found != was or run in self._changed_runs):
+                raise InUse(f"run {run} has changed, so it was not removed")
+            try:
+                move_away(self.root, run, site)  # without await: no open has started since the check
+            except (FileNotFoundError, NotADirectoryError):
+                raise absent(run, site) from None
+            except OSError as error:
+                raise meaning(error, f"{place} could not be removed") from error
+            if not site:
+                del self._run_locks[run]  # waiting calls would write the state of a removed run
+        self.forget_run(run, site)
         return Removed(found.files, found.log_bytes)
 
     def forget_run(self, run: str, site: str = "") -> None:

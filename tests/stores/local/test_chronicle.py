@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,15 @@ from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId
 from flarelog.receiver.happenings import GROUPS, Happenings
-from flarelog.stores.base import Note, RunRecord
-from flarelog.stores.local import lines, notes
-from flarelog.stores.local.layout import EVENTS, Layout, record_name
-from flarelog.stores.local.notes import LIMIT, event_line, happenings
+from flarelog.stores import lines
+from flarelog.stores.local import notes
+from flarelog.stores.local.layout import Layout, record_name
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, closed, in_order
-from tests.missing import write_all
+from flarelog.stores.moments import EVENTS, FORGOTTEN, NAMED, Happening, closed, event_line, happenings, in_order
+from flarelog.stores.notes import Kind
+from flarelog.stores.runs import STATES, RunRecord, changes, runs, set_run
+from flarelog.stores.timeline import timeline
+from tests.missing import add_events, write_all
 from tests.often import often
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -72,12 +73,11 @@ def test_a_line_names_some_of_many_logs_and_no_endless_reason() -> None:
 def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begin_and_its_end(tmp_path: Path) -> None:
     last = often(4_000, 10_000)
     (tmp_path / "run-1").mkdir()
-    path = tmp_path / "run-1" / record_name("site-1", EVENTS)
+    path = tmp_path / "run-1" / record_name("site-1", EVENTS.name)
     for second in range(1, last + 1):
-        notes.add(
-            Layout(tmp_path), "run-1", "site-1", [Happening(second, "opened", "\N{SNOWMAN}" * 20, 1, ("log.txt",))]
-        )
-        assert second % 500 or path.stat().st_size <= LIMIT
+        said = event_line(Happening(second, "opened", "\N{SNOWMAN}" * 20, 1, ("log.txt",)))
+        notes.add(Layout(tmp_path), EVENTS, said, "run-1", "site-1")
+        assert second % 500 or path.stat().st_size <= EVENTS.limit
     found = list(happenings(path.read_bytes()))
     (forgotten,) = [one for one in found if one.what == FORGOTTEN]
     assert (found[0].at, found[-1].at) == (1, last)
@@ -89,36 +89,40 @@ def test_the_record_of_a_site_that_never_rests_stays_small_and_tells_of_its_begi
 
 def test_what_is_written_behind_a_torn_line_is_whole(tmp_path: Path) -> None:
     (tmp_path / "run-1").mkdir()
-    notes.add(Layout(tmp_path), "run-1", "site-1", [SEVERAL, SEVERAL])
-    path = tmp_path / "run-1" / record_name("site-1", EVENTS)
+    notes.add(Layout(tmp_path), EVENTS, event_line(SEVERAL) * 2, "run-1", "site-1")
+    path = tmp_path / "run-1" / record_name("site-1", EVENTS.name)
     path.write_bytes(path.read_bytes()[:-7])
-    notes.add(Layout(tmp_path), "run-1", "site-1", [replace(SEVERAL, at=9)])
+    notes.add(Layout(tmp_path), EVENTS, event_line(replace(SEVERAL, at=9)), "run-1", "site-1")
     assert [one.at for one in happenings(path.read_bytes())] == [2000, 9]
 
 
 def test_the_last_state_of_a_run_counts_behind_a_torn_line_and_after_many(tmp_path: Path) -> None:
-    layout, path = Layout(tmp_path, durable=False), tmp_path / "run-1" / ".run.journal"
-    notes.set_state(layout, "run-1", RunRecord(RunState.RUNNING, "site-1"))
-    path.write_bytes(path.read_bytes() + b"torn")
-    notes.set_state(layout, "run-1", RunRecord(RunState.ENDED, "site-1"))
-    assert notes.state_of(layout, "run-1") == RunRecord(RunState.ENDED, "site-1")
-    assert [one.text for one in notes.states(layout, "run-1")] == ["running", "ended"]
-    path.write_bytes(path.read_bytes() * 3000)
-    notes.set_state(layout, "run-1", RunRecord(RunState.RUNNING, "site-2"))
-    assert notes.state_of(layout, "run-1") == RunRecord(RunState.RUNNING, "site-2")
-    assert path.stat().st_size <= LIMIT
+    async def go() -> None:
+        path = tmp_path / "run-1" / ".run.journal"
+        async with LocalStore(tmp_path, "memory") as store:
+            await set_run(store, "run-1", RunState.RUNNING, "site-1")
+            path.write_bytes(path.read_bytes() + b"torn")
+            await set_run(store, "run-1", RunState.ENDED, "site-1")
+            assert await runs(store) == {"run-1": RunRecord(RunState.ENDED, "site-1")}
+            assert [one.text for one in changes(path.read_bytes())] == ["running", "ended"]
+            path.write_bytes(path.read_bytes() * 3000)
+            await set_run(store, "run-1", RunState.RUNNING, "site-2")
+            assert await runs(store) == {"run-1": RunRecord(RunState.RUNNING, "site-2")}
+            assert path.stat().st_size <= STATES.limit
+
+    asyncio.run(go())
 
 
 def test_no_run_is_made_or_reached_through_a_link_to_write_something_down(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
-            await store.add_notes("run-1", "site-1", [SEVERAL])
+            await add_events(store, "run-1", "site-1", [SEVERAL])
             assert not (tmp_path / "store" / "run-1").exists()
             (tmp_path / "store" / "run-1").mkdir()
             (tmp_path / "theirs").write_bytes(b"theirs")
-            (tmp_path / "store" / "run-1" / record_name("site-1", EVENTS)).symlink_to(tmp_path / "theirs")
+            (tmp_path / "store" / "run-1" / record_name("site-1", EVENTS.name)).symlink_to(tmp_path / "theirs")
             with pytest.raises(Unavailable, match="symbolic link"):
-                await store.add_notes("run-1", "site-1", [SEVERAL])
+                await add_events(store, "run-1", "site-1", [SEVERAL])
 
     asyncio.run(go())
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
@@ -131,10 +135,10 @@ class Records(LocalStore):
         super().__init__("nowhere")
         self.full, self.taken = False, list[Happening]()
 
-    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
+    async def add_note(self, kind: Kind, said: bytes, run: str, site: str = "") -> bool:
         if self.full:
             raise Full("no space")
-        self.taken += [one for one in added if isinstance(one, Happening)]
+        self.taken += happenings(said)
         return True
 
 
@@ -197,7 +201,7 @@ def test_what_cannot_be_written_waits_for_room_and_goes_with_its_run() -> None:
 def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path, "memory") as store:
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             appender = await store.appender(STREAM, b"producer")
             await appender.mark(Generation(0, 0, "log.txt", 0, "fh:1", clock=77))
             await appender.append(0, b"one\n")
@@ -205,9 +209,9 @@ def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_pat
             await appender.append(4, b"two\n")
             await appender.seal(Receipt(8, appender.digest, 2))
             await appender.close()
-            await store.add_notes("run-1", "site-1", [Happening(1, "opened", logs=("log.txt",)), SEVERAL])
+            await add_events(store, "run-1", "site-1", [Happening(1, "opened", logs=("log.txt",)), SEVERAL])
             await (await store.appender(StreamId("run-1", "site-2", "log.txt"), b"producer")).close()
-            found = await in_order(LocalStore(tmp_path).timeline("run-1"))  # a reader without the lock
+            found = await in_order(timeline(LocalStore(tmp_path), "run-1"))  # a reader without the lock
             assert [one.at for one in found] == sorted(one.at for one in found)
             own = [one for one in found if one.site != "site-2"]
             told = [(one.what, one.log, one.length) for one in own]
@@ -220,7 +224,7 @@ def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_pat
             assert mark is not None
             assert mark.clock == 77
             assert [one.text for one in own if one.what == "run"] == ["running"]
-            assert {one.site for one in await in_order(store.timeline("run-1", "site-2"))} == {"", "site-2"}
-            assert await in_order(store.timeline("no-such-run")) == []
+            assert {one.site for one in await in_order(timeline(store, "run-1", "site-2"))} == {"", "site-2"}
+            assert await in_order(timeline(store, "no-such-run")) == []
 
     asyncio.run(go())

@@ -16,10 +16,12 @@ from flarelog.errors import InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Removed, StreamId
 from flarelog.receiver.retention import Keep, Retention
-from flarelog.stores.base import Extent, RunRecord
+from flarelog.stores.base import Extent, read
 from flarelog.stores.local import notes
 from flarelog.stores.local.removal import extent
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import RunRecord, runs, set_run
+from tests.stored import last_offset
 
 DAY = 86_400.0
 T = TypeVar("T")
@@ -69,7 +71,7 @@ async def stored(store: LocalStore, run: str, *, days: float) -> StreamId:
     appender = await store.appender(stream, b"producer")
     await appender.append(0, b"one\n")
     await appender.close()
-    await store.set_run(run, RunState.ENDED)
+    await set_run(store, run, RunState.ENDED)
     aged(store.root / run, days)
     return stream
 
@@ -85,9 +87,9 @@ def test_a_run_in_which_nothing_has_changed_for_long_goes_and_others_stay(tmp_pa
     async def act(store: LocalStore) -> None:
         old, young = await stored(store, "old", days=8), await stored(store, "young", days=6)
         assert await expire(store, 7 * DAY) == ["old"]
-        assert await store.last_offset(old) is None
+        assert await last_offset(store, old) is None
         assert [info.stream async for info in store.list()] == [young]
-        assert list(await store.runs()) == ["young"]
+        assert list(await runs(store)) == ["young"]
 
     play(tmp_path, act)
     assert sorted(os.listdir(tmp_path)) == [".lock", ".retention", "young"]
@@ -123,7 +125,7 @@ def test_a_run_stays_whose_stream_was_opened_and_closed_while_its_files_were_loo
             await appender.close()
 
         assert await expire(store, 7 * DAY, meanwhile) == []
-        assert [data async for _, data in store.read(stream)] == [b"one\ntwo\n"]
+        assert [data async for _, data in read(store, stream)] == [b"one\ntwo\n"]
 
     play(tmp_path, act)
 
@@ -140,7 +142,7 @@ def test_a_run_stays_whose_stream_was_open_and_was_closed_while_its_files_were_l
 
         store.meanwhile = meanwhile
         assert await expire(store, 7 * DAY) == []
-        assert await store.last_offset(stream) == 8
+        assert await last_offset(store, stream) == 8
 
     play(tmp_path, act)
 
@@ -148,8 +150,8 @@ def test_a_run_stays_whose_stream_was_open_and_was_closed_while_its_files_were_l
 def test_a_run_stays_that_was_announced_while_its_files_were_looked_at(tmp_path: Path) -> None:
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
-        assert await expire(store, 7 * DAY, lambda: store.set_run("run", RunState.RUNNING)) == []
-        assert await store.runs() == {"run": RunRecord(RunState.RUNNING)}
+        assert await expire(store, 7 * DAY, lambda: set_run(store, "run", RunState.RUNNING)) == []
+        assert await runs(store) == {"run": RunRecord(RunState.RUNNING)}
 
     play(tmp_path, act)
 
@@ -158,9 +160,9 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
         was = extent(store.root / "run")
-        write, go_on, looked = notes.set_state, threading.Event(), asyncio.Event()
-        monkeypatch.setattr(notes, "set_state", lambda *what: go_on.wait() and write(*what))
-        writing = asyncio.create_task(store.set_run("run", RunState.RUNNING))
+        write, go_on, looked = notes.add, threading.Event(), asyncio.Event()
+        monkeypatch.setattr(notes, "add", lambda *what: go_on.wait() and write(*what))
+        writing = asyncio.create_task(set_run(store, "run", RunState.RUNNING))
         await asyncio.sleep(0)
 
         async def meanwhile() -> None:
@@ -174,7 +176,7 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
         await writing
         with pytest.raises(InUse, match="has changed, so it was not removed"):
             await removing
-        assert await store.runs() == {"run": RunRecord(RunState.RUNNING)}
+        assert await runs(store) == {"run": RunRecord(RunState.RUNNING)}
 
     play(tmp_path, act)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +12,13 @@ import pytest
 from flarelog.errors import Full, Unavailable
 from flarelog.model import Health, StreamId
 from flarelog.receiver.happenings import SILENT_FOR, Happenings
-from flarelog.stores.base import Note
-from flarelog.stores.fares import MINUTE, Point
-from flarelog.stores.local import lines, notes
-from flarelog.stores.local.layout import HEALTH, Layout, record_name
-from flarelog.stores.local.notes import LIMIT, health_line, points
+from flarelog.stores import lines
+from flarelog.stores.fares import HEALTH, MINUTE, Point, health_line, points
+from flarelog.stores.local import notes
+from flarelog.stores.local.layout import Layout, record_name
 from flarelog.stores.local.store import LocalStore
-from tests.missing import write_all
+from flarelog.stores.notes import Kind
+from tests.missing import add_points, write_all
 from tests.often import often
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -41,14 +40,14 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
 
 def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path) -> None:
     (tmp_path / "run-1").mkdir()
-    path = tmp_path / "run-1" / record_name("site-1", HEALTH)
+    path = tmp_path / "run-1" / record_name("site-1", HEALTH.name)
     worst, most = 2 * 24 * 60, 0
     for begin in range(0, 7 * 24 * 60, together := often(60, 1)):
         minutes = range(begin, begin + together)
         found = [Point(one * MINUTE, replace(BUSY, io_pressure=99.0 * (one == worst))) for one in minutes]
-        notes.add(Layout(tmp_path), "run-1", "site-1", found)
+        notes.add(Layout(tmp_path), HEALTH, b"".join(map(health_line, found)), "run-1", "site-1")
         most = max(most, path.stat().st_size)
-    assert most <= LIMIT
+    assert most <= HEALTH.limit
     found = list(points(path.read_bytes()))
     assert found[-1].at == (7 * 24 * 60 - 1) * MINUTE
     assert max(one.health.io_pressure or 0 for one in found) == 99.0
@@ -62,13 +61,13 @@ def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path
 def test_no_run_is_made_or_reached_through_a_link_to_write_health_down(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
-            await store.add_notes("run-1", "site-1", [Point(1, BUSY)])
+            await add_points(store, "run-1", "site-1", [Point(1, BUSY)])
             assert not (tmp_path / "store" / "run-1").exists()
             (tmp_path / "store" / "run-1").mkdir()
             (tmp_path / "theirs").write_bytes(b"theirs")
-            (tmp_path / "store" / "run-1" / record_name("site-1", HEALTH)).symlink_to(tmp_path / "theirs")
+            (tmp_path / "store" / "run-1" / record_name("site-1", HEALTH.name)).symlink_to(tmp_path / "theirs")
             with pytest.raises(Unavailable, match="symbolic link"):
-                await store.add_notes("run-1", "site-1", [Point(1, BUSY)])
+                await add_points(store, "run-1", "site-1", [Point(1, BUSY)])
 
     asyncio.run(go())
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
@@ -81,10 +80,10 @@ class Fared(LocalStore):
         super().__init__("nowhere")
         self.full, self.taken = False, list[tuple[int, int | None]]()
 
-    async def add_notes(self, run: str, site: str, added: Sequence[Note]) -> bool:
+    async def add_note(self, kind: Kind, said: bytes, run: str, site: str = "") -> bool:
         if self.full:
             raise Full("no space")
-        self.taken += [(one.at, one.health.memory) for one in added if isinstance(one, Point)]
+        self.taken += [(one.at, one.health.memory) for one in points(said)]
         return True
 
 

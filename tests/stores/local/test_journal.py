@@ -16,7 +16,8 @@ from flarelog.checksum import extend
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
 from flarelog.exit_marks import Exit
 from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId
-from flarelog.stores.local import lines
+from flarelog.stores import lines
+from flarelog.stores.lines import records
 from flarelog.stores.local.journal import (
     LOST,
     SPACING,
@@ -32,8 +33,7 @@ from flarelog.stores.local.journal import (
     seal_line,
     stream_line,
 )
-from flarelog.stores.local.lines import records
-from flarelog.stores.local.notes import run_line
+from flarelog.stores.runs import run_line
 from tests.often import often
 from tests.rows import together
 

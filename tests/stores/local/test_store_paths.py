@@ -19,12 +19,12 @@ from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.stores.base import RunRecord
+from flarelog.stores import lines
 from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local import lines
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import RunRecord, runs, set_run
 from tests.contracts.store import DATA, STREAM, A, filled, read
 from tests.rows import together
 
@@ -45,7 +45,7 @@ def store(tmp_path: Path) -> Path:
 
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as store:
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             await (await filled(store)).close()
 
     run(fill())
@@ -104,7 +104,7 @@ def test_a_run_or_a_site_that_is_no_plain_name_is_refused_wherever_a_path_is_mad
         lambda: SidecarOptions("127.0.0.1:1", "run-1", name, source=source),
         lambda: Checkpoint(str(tmp_path / "state"), name, "site-1", "receiver:1"),
         lambda: Checkpoint(str(tmp_path / "state"), "run-1", name, "receiver:1"),
-        lambda: asyncio.run(LocalStore(tmp_path / "store").set_run(name, RunState.RUNNING)),
+        lambda: asyncio.run(set_run(LocalStore(tmp_path / "store"), name, RunState.RUNNING)),
     ]
     for make in makes:
         with pytest.raises(InvalidName):
@@ -158,7 +158,7 @@ def test_files_and_directories_are_never_more_open_than_0640_and_0750(
 
     async def go() -> None:
         async with LocalStore(root) as store:
-            await store.set_run("run-1", RunState.RUNNING)
+            await set_run(store, "run-1", RunState.RUNNING)
             appender = await filled(store)
             for at in range(20):
                 await appender.append(len(DATA) + at, b"x")
@@ -376,8 +376,8 @@ def test_the_runs_state_is_not_written_through_what_was_planted(store: Path, out
     async def go() -> None:
         again = LocalStore(store)
         with pytest.raises(StoreError, match=SENTENCE):
-            await again.set_run("run-1", RunState.ENDED)
-        assert await again.runs() == {"run-1": RunRecord(RunState.UNKNOWN)}
+            await set_run(again, "run-1", RunState.ENDED)
+        assert await runs(again) == {"run-1": RunRecord(RunState.UNKNOWN)}
 
     run(go())
 

@@ -154,7 +154,7 @@ def test_a_list_for_other_purposes_omits_it(tmp_path: Path, denied: Denied) -> N
 def test_its_stream_is_unreadable_and_not_missing(tmp_path: Path, denied: Denied) -> None:
     denied("r1/s2/.b.log.journal", errno.EACCES)
     with pytest.raises(Unreadable, match=r"Permission denied .*\.b\.log\.journal"):
-        run(LocalReader(tmp_path).last_offset(StreamId("r1", "s2", "b.log")))
+        run(LocalReader(tmp_path).info(StreamId("r1", "s2", "b.log")))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -167,7 +167,7 @@ def test_a_reader_without_descriptors_reports_no_damage(place: str, tmp_path: Pa
 def test_an_unreadable_store_is_not_an_empty_one(tmp_path: Path, denied: Denied) -> None:
     denied("", errno.EACCES)
     with pytest.raises(Unavailable, match="Permission denied"):
-        run(LocalReader(tmp_path).runs())
+        run(LocalReader(tmp_path).names())
 
 
 def test_a_directory_that_is_no_streams_is_skipped(tmp_path: Path, denied: Denied) -> None:

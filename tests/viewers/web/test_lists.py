@@ -16,6 +16,7 @@ from flarelog.errors import CannotConnect, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, StreamId, StreamInfo
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.runs import set_run
 from flarelog.viewers import origin as origins
 from flarelog.viewers.origin import SoFar, StoreOrigin
 from flarelog.viewers.web import answers
@@ -64,7 +65,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     async def fill() -> None:
         async with LocalStore(tmp_path / "store", "memory") as held:
-            await held.set_run(RUN, RunState.RUNNING)
+            await set_run(held, RUN, RunState.RUNNING)
             for site in SITES:
                 appender = await held.appender(StreamId(RUN, site, "log.txt"), b"producer")
                 await appender.append(0, b"a line\n")
