@@ -549,7 +549,9 @@ async def nothing_is_removed_under_an_open_stream(store: Store) -> None:
 async def whoever_follows_what_is_removed_is_told_and_sees_nothing_of_what_comes_after_it(store: Store) -> None:
     await (await filled(store)).close()
     found = base.read(store, STREAM, follow=True)
-    assert await anext(found) == (0, DATA)
+    held = b""
+    while held != DATA:
+        held += (await anext(found))[1]
     waiting = asyncio.ensure_future(anext(found))
     await asyncio.sleep(0)
     await store.remove("run-1")
@@ -817,7 +819,10 @@ async def growth_is_told_with_what_reads_it(store: Store) -> None:
     appender = await filled(store)
     async with aclosing(store.growth(STREAM, 3, follow=True)) as growth:
         window, info = await anext(growth)
-        assert (info.committed, info.digest, window(4, 3)) == (len(DATA), extend(0, DATA), DATA[3:7])
+        assert window(4, 3) == DATA[3:7]
+        while info.committed < len(DATA):
+            window, info = await anext(growth)
+        assert (info.committed, info.digest) == (len(DATA), extend(0, DATA))
         await appender.append(len(DATA), b"more")
         await appender.seal(Receipt(await appender.sync(), appender.digest, 0))
         window, info = await anext(growth)
@@ -859,8 +864,10 @@ async def what_can_be_read_of_a_stream_that_is_not_followed_ends_at_once(store: 
     await appender.mark(MARKS[0])
     await appender.sync()
     for start in (0, 5):
-        (window, info), *more = [one async for one in store.growth(STREAM, start)]
-        assert (more, info.committed, len(info.marks), window(9, 0)) == ([], 0, 1, b"")
+        (found,) = [
+            (info.committed, len(info.marks), window(9, start)) async for window, info in store.growth(STREAM, start)
+        ]
+        assert found == (0, 1, b"")
     await appender.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from flarelog.wire.codec.findings import decode_found
 from tests.hostile_text import HOSTILE
 from tests.rows import together
 from tests.stored import TemporaryStore
+from tests.windowed import ForgetfulStore
 
 STREAM = StreamId("run-1", "site-1", "train.log")
 STEP = b"2026-11-20 08:00:00 INFO step 1\n"
@@ -124,6 +125,35 @@ def test_what_grows_is_looked_at_and_what_was_found_is_kept() -> None:
     store = within(work)
     kept = understood("run-1", "site-1", asyncio.run(store.note(FINDINGS, "run-1", "site-1")))
     assert [(one.signature, one.count) for one in kept["train.log"].findings] == [("disk.full", 2)]
+
+
+@pytest.mark.parametrize("window", [100, 5000, 1 << 20])
+def test_a_store_that_gives_windows_alone_is_searched_as_any_other(window: int) -> None:
+    """No byte is at hand, and none can be read twice: a finding, its lines before and a long line cross windows."""
+    long = b"x" * 300_000 + b" " + FULL
+    parts = [STEP * 50 + FULL, STEP * 3000 + long, STEP * 10 + FULL, STEP * 9]
+
+    async def whole(store: Kept, found: Findings) -> None:
+        for number, data in enumerate(parts):
+            await log(store, data, sealed=number + 1 == len(parts))
+            found.grew(STREAM)
+            while seen(found, STREAM) < sum(map(len, parts[: number + 1])):
+                await asyncio.sleep(0)
+        every.append([(one.signature, one.count, one.offset, one.last) for one in known(found)])
+
+    def known(found: Findings) -> Sequence[Finding]:
+        return found._sites[STREAM.run, STREAM.site].logs[STREAM.log].findings
+
+    every: list[list[object]] = []
+    within(whole)
+
+    class Windowed(ForgetfulStore, Kept):
+        def __init__(self) -> None:
+            ForgetfulStore.__init__(self, window)
+
+    within(whole, Windowed())
+    assert every[0] == every[1]
+    assert every[0]
 
 
 def test_the_little_that_is_left_of_a_log_is_looked_at_before_it_is_closed() -> None:

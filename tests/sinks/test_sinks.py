@@ -13,9 +13,10 @@ from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import NotFound
 from flarelog.model import StreamId
 from flarelog.sinks.mirror import Mirror
-from flarelog.stores.base import Bytes
+from flarelog.stores.base import Bytes, Store
 from tests.contracts.sink import CONTRACT, Destination, Fact
 from tests.stored import TemporaryStore
+from tests.windowed import WindowedStore
 
 
 class Directory:
@@ -96,9 +97,10 @@ class KeptCopy:
 
 @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__.replace("_", "-")) for check in CONTRACT])
 @pytest.mark.parametrize("make", [Directory, Kept], ids=["mirror", "memory"])
-def test_contract(make: Callable[[Path], Destination], check: Fact, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", [TemporaryStore, WindowedStore], ids=["whole", "in-windows"])
+def test_contract(of: Callable[[], Store], make: Callable[[Path], Destination], check: Fact, tmp_path: Path) -> None:
     async def go() -> None:
-        async with asyncio.timeout(20.0), TemporaryStore() as store:
+        async with asyncio.timeout(20.0), of() as store:
             await check(make(tmp_path), store)
 
     asyncio.run(go())

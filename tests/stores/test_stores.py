@@ -38,6 +38,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.stores.runs import RunRecord, runs, set_run
 from tests.contracts.store import CONTRACT, DATA, STREAM, WITHOUT_ROOM, A, B, Fact, FullFact, filled, read
 from tests.stored import last_offset
+from tests.windowed import WindowedStore
 
 Durability = Literal["disk", "memory"]
 
@@ -51,6 +52,7 @@ async def local_store(root: Path, durability: Durability) -> AsyncIterator[Store
 STORES = [
     pytest.param(lambda root: local_store(root, "disk"), id="local-disk"),
     pytest.param(lambda root: local_store(root, "memory"), id="local-memory"),
+    pytest.param(lambda root: WindowedStore(), id="in-windows"),
 ]
 
 
