@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flarelog.receiver.recording import Records
-from flarelog.stores import fares, moments
+from flarelog.stores import events, fares
 from flarelog.stores.base import Store
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import Happening
@@ -16,8 +16,8 @@ async def unopened(store: Store, run: str, site: str, logs: Mapping[str, str]) -
     return await store.add_note(UNSTORED, b"".join(lines_of(logs)), run, site)
 
 
-async def add_events(store: Store, run: str, site: str, events: Sequence[Happening]) -> bool:
-    return await store.add_note(moments.EVENTS, b"".join(map(moments.event_line, events)), run, site)
+async def add_events(store: Store, run: str, site: str, those: Sequence[Happening]) -> bool:
+    return await store.add_note(events.EVENTS, b"".join(map(events.event_line, those)), run, site)
 
 
 async def add_points(store: Store, run: str, site: str, points: Sequence[Point]) -> bool:

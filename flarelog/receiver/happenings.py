@@ -16,8 +16,9 @@ from flarelog.delivery.fairness import FairMap, site_of
 from flarelog.errors import StoreError
 from flarelog.model import LONGEST_REASON, Health, StreamId
 from flarelog.stores.base import Store
+from flarelog.stores.events import EVENTS, event_line
 from flarelog.stores.fares import HEALTH, MINUTE, Point, health_line, worst
-from flarelog.stores.moments import CALL, EVENTS, PAUSED, RESUMED, Happening, event_line
+from flarelog.stores.moments import CALL, PAUSED, RESUMED, Happening
 from flarelog.stores.notes import Kind
 
 log = logging.getLogger(__name__)

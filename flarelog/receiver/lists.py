@@ -30,7 +30,8 @@ from flarelog.receiver.workers.relay import Passed, Relay
 from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, names_of
-from flarelog.stores.moments import EVENTS, POINTS, Moment, closed, happenings, lengths_at
+from flarelog.stores.events import EVENTS, happenings
+from flarelog.stores.moments import POINTS, Moment, closed, lengths_at
 from flarelog.stores.timeline import timeline
 from flarelog.stores.totals import totals
 from flarelog.stores.unopened import among

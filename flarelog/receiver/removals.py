@@ -124,19 +124,19 @@ class Removals:
         """Refuse to open streams of *run* here; *force*: end the open ones. Returns the number of those still open;
         without *force* a paused stream counts, which its producer opens again and again for a moment.
         """
-        held, clock = self._sessions, asyncio.get_running_loop().time
-        held.hold(run, site)
+        opened, clock = self._sessions, asyncio.get_running_loop().time
+        opened.held.add((run, site))
         if force:
             why = f"{_named(run, site)} was removed at the receiver; {AGAIN}"
-            sessions = held.of(run, site)
+            sessions = opened.of(run, site)
             if sessions and not self._lately.said(why):  # once, not for each log
                 log.warning("%s; %d of its logs were open", why, len(sessions))
             for session in sessions:
                 session.refuse(Refused(Code.REJECTED, why))
             end = clock() + END_WITHIN
-            while held.streams(run, site) and clock() < end:
+            while opened.streams(run, site) and clock() < end:
                 await asyncio.sleep(LOOK)
-        return len({*held.streams(run, site), *(() if force else self._asking(run, site))})
+        return len({*opened.streams(run, site), *(() if force else self._asking(run, site))})
 
     async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
         """Allow opens of *run*, or of *site* in it, again; if it was *removed*, forget it first."""
@@ -146,7 +146,7 @@ class Removals:
             if (space := self._store.space) is not None:
                 space.forget_run(run, site)
             self._forget(run, site)
-        self._sessions.release(run, site)
+        self._sessions.held.discard((run, site))
 
     async def clear(self) -> None:
         """Free the space of removed runs, also of those from before a crash."""

@@ -24,7 +24,7 @@ class Sessions:
         self.windows = Windows()
         self._of: dict[StreamId, Session] = {}
         self._opening = Counter[StreamId]()
-        self._held: set[tuple[str, str]] = set()  # run and site; site is empty for a whole run
+        self.held: set[tuple[str, str]] = set()  # runs and sites that are being removed; site is empty for a whole run
 
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._of.values()))
@@ -67,7 +67,7 @@ class Sessions:
     @contextmanager
     def opening(self, stream: StreamId) -> Iterator[None]:
         """Count *stream* as being opened inside the block. Raises Unavailable while its run is held."""
-        if not self._held.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
+        if not self.held.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
             raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
         self._opening[stream] += 1
         try:
@@ -76,14 +76,6 @@ class Sessions:
             self._opening[stream] -= 1
             if not self._opening[stream]:
                 del self._opening[stream]
-
-    def hold(self, run: str, site: str = "") -> None:
-        """Refuse to open streams of *run*, or of *site* in it, until ``release``."""
-        self._held.add((run, site))
-
-    def release(self, run: str, site: str = "") -> None:
-        """Undo ``hold`` for *run*, or for *site* in it; idempotent."""
-        self._held.discard((run, site))
 
     def streams(self, run: str, site: str = "") -> set[StreamId]:
         """The streams of *run*, or of *site* in it, that are open or being opened."""

@@ -23,10 +23,11 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Literal, NamedTuple, Protocol, Self
 
+from flarelog.checksum import EMPTY_DIGEST
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import NotFound, Unreadable
-from flarelog.model import Buffer, Mark, Receipt, Removed, Started, StreamId, StreamInfo
+from flarelog.model import IN_STORE, LONGEST_REASON, Buffer, Mark, Receipt, Removed, Started, StreamId, StreamInfo
 from flarelog.stores.notes import Kind
 from flarelog.text import are, several
 from flarelog.values import frozen
@@ -197,9 +198,11 @@ class Reader(Protocol):
     async def note(self, kind: Kind, run: str = "", site: str = "") -> bytes:
         """The content of a note; empty if there is none, or it is unreadable. Raises InvalidName."""
 
-    async def notes(self, kind: Kind, run: str = "") -> Mapping[tuple[str, str], bytes]:
+    async def notes(
+        self, kind: Kind, run: str = "", unread: dict[tuple[str, str], str] | None = None
+    ) -> Mapping[tuple[str, str], bytes]:
         """All notes of *kind* about *run*, or about all runs, and about their sites, by run and site, which is empty
-        for a run's own note; unreadable ones are omitted. Raises InvalidName.
+        for a run's own note. *unread*: gets why others cannot be read. Raises InvalidName.
         """
 
 
@@ -311,3 +314,12 @@ def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tupl
 def names_of(info: StreamInfo) -> tuple[str, str, str]:
     """The sort key of lists of streams."""
     return info.stream.run, info.stream.site, info.stream.log
+
+
+UNNAMED = "unread"
+"""The log's name in an entry that is about no log."""
+
+
+def entry_of(stream: StreamId, why: str, about: str = "") -> StreamInfo:
+    """The entry for a log, or for what it is *about*, that the store cannot read."""
+    return StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=f"{IN_STORE}{why}"[:LONGEST_REASON], about=about)

@@ -6,14 +6,12 @@ Times are milliseconds since 1970, by the receiver's clock. They are for people;
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from flarelog.model import LONGEST_REASON, MAX_OFFSET, Health, Mark, StreamInfo
-from flarelog.stores.lines import line, number, parsed, text
-from flarelog.stores.notes import KEPT, Kind
+from flarelog.model import MAX_OFFSET, Health, Mark, StreamInfo
 from flarelog.values import changed, frozen
 
 NAMED, NAMES = 16, 2000  # limits on the logs that a line names, and on the characters of their names
@@ -44,54 +42,6 @@ class Happening:
         """The same event with one more stream, *log*."""
         room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
         return changed(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
-
-
-def event_line(happening: Happening) -> bytes:
-    said: dict[str, Any] = {"t": "event", "at": happening.at, "what": happening.what}
-    if happening.why:
-        said["why"] = happening.why[:LONGEST_REASON]
-    if happening.count != 1:
-        said["n"] = happening.count
-    if happening.logs:
-        said["logs"] = list(happening.logs)
-    if happening.since:
-        said["since"] = happening.since
-    return line(said)
-
-
-def _happening(record: dict[str, Any]) -> Happening:
-    return Happening(
-        number(record["at"]),
-        text(record["what"]),
-        text(record.get("why", "")),
-        number(record.get("n", 1)),
-        tuple(map(text, record.get("logs", ()))),
-        number(record.get("since", 0)),
-    )
-
-
-def happenings(raw: bytes) -> Iterator[Happening]:
-    """The happenings in the note *raw*, in the order in which they were written."""
-    return parsed(raw, _happening, "event")
-
-
-def _fewer_events(raw: bytes) -> bytes:
-    """*raw* with its middle replaced by one line that counts the dropped lines."""
-    before = raw.find(b'"what":"%s"' % FORGOTTEN.encode())  # the new line includes the count of an earlier one
-    begin = raw.rfind(b"\n", 0, min(KEPT, before) if before >= 0 else KEPT) + 1
-    end = max(begin, raw.find(b"\n", len(raw) - KEPT) + 1)
-    lost, first = 0, 0
-    for one in happenings(raw[begin:end]):
-        lost += one.count if one.what == FORGOTTEN else 1
-        first = first or (one.since if one.what == FORGOTTEN else one.at)
-        last = one.at
-    if not lost:
-        return raw[:begin] + raw[end:]
-    return raw[:begin] + event_line(Happening(last, FORGOTTEN, count=lost, since=first)) + raw[end:]
-
-
-EVENTS = Kind("events", shortened=_fewer_events)
-"""What happened to the streams of a site."""
 
 
 def closed(happenings: Iterable[Happening]) -> dict[str, int]:

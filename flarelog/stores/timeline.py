@@ -8,7 +8,8 @@ from contextlib import aclosing
 from flarelog.names import run_name
 from flarelog.stores import fares
 from flarelog.stores.base import Reader
-from flarelog.stores.moments import EVENTS, HEALTH, POINTS, Moment, happenings, of_log
+from flarelog.stores.events import EVENTS, happenings
+from flarelog.stores.moments import HEALTH, POINTS, Moment, of_log
 from flarelog.stores.runs import STATES, changes
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import InvalidName
-from flarelog.model import LONGEST_REASON, StreamId, StreamInfo
+from flarelog.model import LONGEST_REASON, WHOLE, StreamId, StreamInfo
 from flarelog.stores import lines
-from flarelog.stores.base import Reader, Wanted, everything, names_of
+from flarelog.stores.base import UNNAMED, Reader, Wanted, entry_of, everything, names_of
 from flarelog.stores.notes import Kind
 
 KEPT = 1 << 17  # bytes of a note that has become too long
@@ -63,13 +63,14 @@ def not_opened(stream: StreamId, why: str) -> StreamInfo:
 
 
 async def unopened(store: Reader, run: str = "", wanted: Wanted = everything) -> Sequence[StreamInfo]:
-    """An entry for each log of *run*, or of all runs, that a receiver once did not open, sorted by name."""
-    found = []
-    for (one, site), raw in (await store.notes(UNSTORED, run)).items():
+    """An entry for each log that a receiver once did not open, and for each note of them that cannot be read."""
+    found, unread = [], dict[tuple[str, str], str]()
+    for (one, site), raw in (await store.notes(UNSTORED, run, unread)).items():
         if site and wanted(one, site):
             for log, why in recorded(raw).items():
                 with suppress(InvalidName):
                     found.append(not_opened(StreamId(one, site, log), why))
+    found += [entry_of(StreamId(*key, UNNAMED), why, WHOLE) for key, why in unread.items() if wanted(*key)]
     return sorted(found, key=names_of)
 
 

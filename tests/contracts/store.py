@@ -30,8 +30,9 @@ from flarelog.model import (
 )
 from flarelog.stores import base
 from flarelog.stores.base import Appender, Extent, Store, pieces
+from flarelog.stores.events import EVENTS
 from flarelog.stores.fares import Point
-from flarelog.stores.moments import EVENTS, HEALTH, Happening, in_order, lengths_at
+from flarelog.stores.moments import HEALTH, Happening, in_order, lengths_at
 from flarelog.stores.notes import FINDINGS, Kind
 from flarelog.stores.runs import RunRecord, runs, set_run
 from flarelog.stores.timeline import timeline

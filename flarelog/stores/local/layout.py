@@ -20,7 +20,7 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
 from flarelog.names import MAX_PARTS
-from flarelog.stores import fares, moments, notes, runs, unopened
+from flarelog.stores import events, fares, notes, runs, unopened
 from flarelog.stores.directory import LOCK, Directory, link
 from flarelog.stores.full import meaning, reason, unless_gone
 from flarelog.text import legible, several
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNSTORED = f".{unopened.UNSTORED.name}"
-NOTES = f".{moments.EVENTS.name}", f".{notes.FINDINGS.name}", f".{fares.HEALTH.name}", UNSTORED
+NOTES = f".{events.EVENTS.name}", f".{notes.FINDINGS.name}", f".{fares.HEALTH.name}", UNSTORED
 """The ends of the names of notes about a site, beside its logs."""
 
 STATES = f".{runs.STATES.name}"
@@ -121,11 +121,9 @@ class Layout:
         only: str | None = None,
         trouble: Callable[[OSError], None] = unless_gone,
         links: bool = False,
-        unread: list[OSError] | None = None,
     ) -> Sequence[str]:
         """The names of the directories below *parts*; with *only*, that name alone, if it exists; with *links*, those
-        of links as well. *trouble*: called if they cannot be listed, and if a run's states cannot be read; *unread*:
-        gets the errors of notes about unopened logs.
+        of links as well. *trouble*: called if they cannot be listed, and if a run's states cannot be read.
         """
         parent = self.root.joinpath(*parts)
         try:
@@ -144,23 +142,11 @@ class Layout:
             parent / STATES, os.R_OK, follow_symlinks=False
         ):
             trouble(PermissionError(errno.EACCES, "", str(parent / STATES)))
-        if unread is not None:
-            names = [name for name, _, _ in found] if only is None else [f".{only}{UNSTORED}"]
-            errors = (self._unread(parts, name) for name in names if name.endswith(UNSTORED))
-            unread += [error for error in errors if error is not None]
         found = sorted(one for one in found if one[0] and not one[0].startswith("."))
         for name, is_link, _ in found:
             if is_link and not links:
                 self.leave_out(link(parent / name))
         return [name for name, is_link, is_directory in found if is_directory or (links and is_link)]
-
-    def _unread(self, parts: Sequence[str], name: str) -> OSError | None:
-        """The error with which the file *name* in the directory *parts* cannot be read."""
-        try:
-            self.look(partial(self.at, *parts), lambda directory: os.close(directory.open(name, os.O_RDONLY)))
-        except OSError as found:
-            return OSError(found.errno, "", str(self.root.joinpath(*parts, name)))
-        return None
 
     def strangers(self, run: str) -> Sequence[str]:
         """A sentence for each file in *run* that is a link, is in no site's directory, or has no journal."""

@@ -18,17 +18,16 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from weakref import WeakValueDictionary
 
-from flarelog.checksum import EMPTY_DIGEST
 from flarelog.errors import InvalidName, NotFound, Unavailable, Unreadable
-from flarelog.model import IN_STORE, LONGEST_REASON, WHOLE, StreamId, StreamInfo
+from flarelog.model import IN_STORE, WHOLE, StreamId, StreamInfo
 from flarelog.stores.aside import aside
-from flarelog.stores.base import Evidence, names_of
+from flarelog.stores.base import UNNAMED, Evidence, entry_of, names_of
 from flarelog.stores.directory import Directory, read_all
 from flarelog.stores.full import meaning, reason, unless_gone
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.journal import Growing, Journal
-from flarelog.stores.local.layout import STATES, UNSTORED, Layout
+from flarelog.stores.local.layout import STATES, Layout
 from flarelog.text import are, legible, several
 from flarelog.values import changed
 
@@ -36,7 +35,6 @@ log = logging.getLogger(__name__)
 
 LONG = 32 << 10  # bytes of a journal; a longer one is replayed in a thread, because it would block the event loop
 _WARNINGS = 10  # things that cannot be read, of which each has a warning of its own
-UNNAMED = "unread"  # the log's name in an entry that is about no log
 NO_SITE = "-"  # stands for the sites of a run whose directory cannot be read
 _BREATH = 0.002  # seconds of listing between two yields to the event loop
 _TOGETHER = 20  # sites a thread job: starting a job costs more than listing a site of few logs
@@ -76,11 +74,9 @@ class Listing:
         for run in await aside(partial(layout.names, only=one_run), self.threads):
             if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
-            troubles, errors = list[OSError](), list[OSError]()
-            names = partial(layout.names, run, only=one_site, trouble=troubles.append, links=True, unread=errors)
+            troubles = list[OSError]()
+            names = partial(layout.names, run, only=one_site, trouble=troubles.append, links=True)
             sites = await aside(names, self.threads)
-            unread = {os.path.basename(error.filename)[1 : -len(UNSTORED)]: error for error in errors}
-            sites = sorted({*sites, *unread}) if unread else sites
             for entry in self._entries(run, one_site or NO_SITE, troubles, unreadable):
                 site = entry.stream.site
                 if unreadable and names_of(entry) > after and self.mine(run, site) and wanted(run, site):
@@ -95,7 +91,7 @@ class Listing:
                     and self.mine(run, site)
                     and wanted(run, site)
                 ]
-                told, streams = "", partial(self._streams, run, asked, after, unreadable, unread)
+                told, streams = "", partial(self._streams, run, asked, after, unreadable)
                 for one in await aside(streams, self.threads) if asked else []:
                     info, stream = (one, one.stream) if isinstance(one, StreamInfo) else (None, one)
                     if one_a_site and stream.site == told:
@@ -110,18 +106,13 @@ class Listing:
                         due = time.monotonic() + _BREATH
 
     def _streams(
-        self,
-        run: str,
-        sites: Iterable[str],
-        after: tuple[str, str, str],
-        unreadable: bool,
-        unread: Mapping[str, OSError],
+        self, run: str, sites: Iterable[str], after: tuple[str, str, str], unreadable: bool
     ) -> Sequence[StreamId | StreamInfo]:
-        """The streams of *sites*, and the entries for directories that cannot be listed; *unread*: errors of notes."""
+        """The streams of *sites*, and the entries for directories that cannot be listed."""
         found: list[StreamId | StreamInfo] = []
         for site in sites:
             behind = after[2] if (run, site) == after[:2] else ""
-            troubles = [unread[site]] if site in unread else []
+            troubles = list[OSError]()
             streams = self._layout.streams(run, site, behind, troubles.append)
             entries = self._entries(run, site, troubles, unreadable)
             entries = [one for one in entries if one.stream.log > behind]
@@ -140,8 +131,8 @@ class Listing:
             return entry
 
     def _entries(self, run: str, site: str, troubles: Iterable[OSError], unreadable: bool) -> Sequence[StreamInfo]:
-        """An entry, with a warning, for each directory of *site* in *run*, and each note, that *troubles* are about.
-        Raises Full; without *unreadable*, also Unavailable unless only permission is missing.
+        """An entry, with a warning, for each directory of *site* in *run*, and for the run's states, if *troubles* say
+        that it cannot be read. Raises Full; without *unreadable*, also Unavailable unless only permission is missing.
 
         A directory whose name no stream can have is not flarelog's: lost+found is one.
         """
@@ -294,11 +285,6 @@ class Listing:
             )
         finally:
             os.close(fd)
-
-
-def entry_of(stream: StreamId, why: str, about: str = "") -> StreamInfo:
-    """The entry for a log, or for what it is *about*, that the store cannot read."""
-    return StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, unstored=f"{IN_STORE}{why}"[:LONGEST_REASON], about=about)
 
 
 def _log_of(one: StreamId | StreamInfo) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from functools import partial
+from operator import methodcaller
 
-from flarelog.errors import Unavailable
 from flarelog.replace import replace_file
 from flarelog.stores.directory import FILE_MODE
+from flarelog.stores.full import reason
 from flarelog.stores.local.layout import Layout, record_name
 from flarelog.stores.notes import Kind
 
@@ -43,11 +44,16 @@ def replace(layout: Layout, kind: Kind, said: bytes, run: str, site: str) -> Non
             replace_file(record_name(site, kind.name), said, FILE_MODE, dir_fd=directory.fd)
 
 
-def found(layout: Layout, kind: Kind, run: str) -> dict[tuple[str, str], bytes]:
-    """The notes of *kind* about *run*, or about all runs, and about their sites, as far as they can be read."""
+def found(
+    layout: Layout, kind: Kind, run: str, unread: dict[tuple[str, str], str] | None
+) -> dict[tuple[str, str], bytes]:
+    """As ``Reader.notes``."""
     every = {}
     for one in layout.names(only=run or None):
         for site in layout.notes(one, kind.name):
-            with suppress(Unavailable):  # lists have entries for what must be seen
-                every[one, site] = layout.note(kind.name, one, site)
+            name = record_name(site, kind.name)
+            try:
+                every[one, site] = layout.look(partial(layout.at, one), methodcaller("read", name)) or b""
+            except OSError as error:
+                (unread if unread is not None else {})[one, site] = f"{reason(error)} ({layout.root / one / name})"
     return every

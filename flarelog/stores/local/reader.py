@@ -84,8 +84,10 @@ class LocalReader:
     async def note(self, kind: Kind, run: str = "", site: str = "") -> bytes:
         return await self.aside(partial(self.layout.note, kind.name, run and run_name(run), site and site_name(site)))
 
-    async def notes(self, kind: Kind, run: str = "") -> Mapping[tuple[str, str], bytes]:
-        return await self.aside(partial(notes.found, self.layout, kind, run and run_name(run)))
+    async def notes(
+        self, kind: Kind, run: str = "", unread: dict[tuple[str, str], str] | None = None
+    ) -> Mapping[tuple[str, str], bytes]:
+        return await self.aside(partial(notes.found, self.layout, kind, run and run_name(run), unread))
 
     async def extents(self) -> Mapping[str, Extent]:
         names = await self.aside(self.layout.names)

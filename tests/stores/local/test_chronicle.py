@@ -14,10 +14,11 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId
 from flarelog.receiver.happenings import GROUPS, Happenings
 from flarelog.stores import lines
+from flarelog.stores.events import EVENTS, event_line, happenings
 from flarelog.stores.local import notes
 from flarelog.stores.local.layout import Layout, record_name
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.moments import EVENTS, FORGOTTEN, NAMED, Happening, closed, event_line, happenings, in_order
+from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, closed, in_order
 from flarelog.stores.notes import Kind
 from flarelog.stores.runs import STATES, RunRecord, changes, runs, set_run
 from flarelog.stores.timeline import timeline
