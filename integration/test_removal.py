@@ -13,7 +13,7 @@ import pytest
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, USAGE
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import in_order
-from flarelog.stores.timeline import timeline
+from flarelog.stores.runs import timeline
 from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, content, lines, until
 
 OTHER = "run-of-others"

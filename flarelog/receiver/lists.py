@@ -32,7 +32,7 @@ from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, names_of
 from flarelog.stores.events import EVENTS, happenings
 from flarelog.stores.moments import POINTS, Moment, closed, lengths_at
-from flarelog.stores.timeline import timeline
+from flarelog.stores.runs import timeline
 from flarelog.stores.totals import totals
 from flarelog.stores.unopened import among
 from flarelog.wire import calls

@@ -12,8 +12,8 @@ Every store obeys these laws:
   docstring names no error raises only Unavailable and Full.
 
 A ``Reader`` needs no lock and runs beside the receivers of a store. The contract mentions neither files nor this
-process, so a distributed store fits it; ``Space`` is for stores that take inodes of this machine. ``runs``,
-``timeline`` and ``unopened`` read the notes of any store. ``choose`` selects the store: a new store is one file and a
+process, so a distributed store fits it; ``Space`` is for stores that take inodes of this machine. ``runs``
+and ``unopened`` read the notes of any store. ``choose`` selects the store: a new store is one file and a
 line there.
 """
 

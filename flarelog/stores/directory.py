@@ -216,11 +216,6 @@ class Directory:
         self._demand_own(name, found)
         return found.st_size
 
-    def changed(self, name: str) -> int:
-        """The modification time of the file *name*, in milliseconds since 1970; 0 if it is missing."""
-        found = self._status(name)
-        return found.st_mtime_ns // 1_000_000 if found is not None else 0
-
     def is_directory(self, name: str) -> bool:
         found = self._status(name)
         return found is not None and stat.S_ISDIR(found.st_mode)

@@ -132,6 +132,7 @@ def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple
 
 def of_log(info: StreamInfo, grown: Sequence[tuple[int, int]], points: int = POINTS) -> list[Moment]:
     """The moments of a stream, from *info* and from *grown*, the times and lengths of its growth."""
+    grown = [point for point in grown if point[1] <= info.committed]
     site, log = info.stream.site, info.stream.log
     found = [Moment(info.begun, "begun", site, log)] if info.begun else []
     found += [Moment(at, "grown", site, log, length) for at, length in thinned(grown, max(1, points // 2))]

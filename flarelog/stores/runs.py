@@ -1,18 +1,19 @@
-"""The recorded states of runs: a note of each run, whose last valid line counts."""
+"""The record of a run in any store: a note of its states, whose last valid line counts; and its timeline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple
 
 from flarelog.lifecycle import RunState
+from flarelog.names import run_name
+from flarelog.stores import fares
+from flarelog.stores.base import Reader, Store, Wanted, everything
+from flarelog.stores.events import EVENTS, happenings
 from flarelog.stores.lines import line, now, parsed
-from flarelog.stores.moments import Moment
+from flarelog.stores.moments import HEALTH, POINTS, Moment, of_log
 from flarelog.stores.notes import Kind
-
-if TYPE_CHECKING:  # base names these records
-    from flarelog.stores.base import Reader, Store
 
 STATES = Kind("run.journal", durable=True)
 
@@ -51,14 +52,34 @@ def record_of(raw: bytes) -> RunRecord:
     return RunRecord(state, maker)
 
 
-def changes(raw: bytes) -> list[Moment]:
-    """The changes of a run's state in the note *raw*; lines of older versions have no times and are skipped."""
-    return [
-        Moment(record["at"], "run", text=str(record.get("state")))
-        for record in _states(raw)
-        if isinstance(record.get("at"), int)
-    ]
-
-
 def _states(raw: bytes) -> Iterable[dict[str, Any]]:
     return parsed(raw, dict, "run")
+
+
+async def timeline(
+    store: Reader,
+    run: str,
+    site: str = "",
+    points: int = POINTS,
+    wanted: Wanted = everything,
+) -> AsyncGenerator[Sequence[Moment], None]:
+    """The history of *run*, or of *site* in it and of the run as a whole, in pieces: one for each log, for each site
+    and for the run. The growth of one log has at most *points* moments. Records that are missing or unreadable are
+    omitted. Raises InvalidName, Unavailable, Full.
+    """
+    states = _states(await store.note(STATES, run_name(run)))
+    yield [Moment(said["at"], "run", text=str(said.get("state"))) for said in states if isinstance(said.get("at"), int)]
+    for one in sorted(await store.names(run)):
+        if site not in ("", one) or not wanted(run, one):
+            continue
+        events = happenings(await store.note(EVENTS, run, one))
+        found = [
+            Moment(each.at, each.what, one, each.logs[0] if each.count == len(each.logs) == 1 else "", happening=each)
+            for each in events
+        ]
+        health = fares.thinned(list(fares.points(await store.note(fares.HEALTH, run, one))), points)
+        yield found + [Moment(each.at, HEALTH, one, health=each.health) for each in health]
+    prefix = f"{run}/{site}/" if site else f"{run}/"
+    async with aclosing(store.list(prefix, wanted=wanted, unreadable=True)) as streams:
+        async for info in streams:
+            yield of_log(info, await store.history(info.stream), points)

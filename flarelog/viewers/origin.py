@@ -256,7 +256,7 @@ class StoreOrigin:
         return record_of(await self._store.note(STATES, run)).state
 
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
-        from flarelog.stores.timeline import timeline
+        from flarelog.stores.runs import timeline
 
         return await in_order(timeline(self._store, run, site, points))
 

@@ -34,8 +34,7 @@ from flarelog.stores.events import EVENTS
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import HEALTH, Happening, in_order, lengths_at
 from flarelog.stores.notes import FINDINGS, Kind
-from flarelog.stores.runs import RunRecord, runs, set_run
-from flarelog.stores.timeline import timeline
+from flarelog.stores.runs import RunRecord, runs, set_run, timeline
 from flarelog.stores.unopened import with_unopened
 from tests.missing import add_events, add_points, unopened
 from tests.stored import last_offset

@@ -27,7 +27,6 @@ from flarelog.model import Ended, Gap, Generation, Receipt, StreamId
 from flarelog.stores import base
 from flarelog.stores.base import Extent, Store
 from flarelog.stores.directory import Directory
-from flarelog.stores.lines import line as line_of
 from flarelog.stores.lines import records
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
@@ -352,28 +351,6 @@ def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, mon
             assert await read(store) == data
             (info,) = [info async for info in store.list()]
             assert (info.begun, info.grown, info.ended, *(mark.at for mark in info.marks)) == times
-
-    run(go())
-
-
-def test_of_a_store_without_times_the_file_tells_when_it_grew(root: Path) -> None:
-    """Older versions wrote no times; no other fact is lost or guessed."""
-    lines = [record for record in records((root / JOURNAL).read_bytes()) if record is not None]
-    raw = b"".join(line_of({key: value for key, value in line.items() if key != "at"}) for line in lines)
-    (root / JOURNAL).write_bytes(raw)
-    os.utime(root / LOG, (1000.5, 1000.5))
-
-    async def go() -> None:
-        async with LocalStore(root) as store:
-            (info,) = [info async for info in store.list()]
-            assert (info.begun, info.grown, info.ended) == (0, 1_000_500, 0)
-            appender = await store.appender(STREAM, A)
-            assert appender.committed == len(DATA)
-            await appender.append(len(DATA), b"more")
-            await appender.sync()
-            (info,) = [info async for info in store.list()]
-            assert info.begun == 0
-            assert info.grown > 1_000_500
 
     run(go())
 

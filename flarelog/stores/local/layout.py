@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +20,6 @@ from typing import TypeVar
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, Unavailable
 from flarelog.model import StreamId
-from flarelog.names import MAX_PARTS
 from flarelog.stores import events, fares, notes, runs, unopened
 from flarelog.stores.directory import LOCK, Directory, link
 from flarelog.stores.full import meaning, reason, unless_gone
@@ -108,11 +108,8 @@ class Layout:
                 if file.startswith(".") and file.endswith(".journal")
             ]
         for name in sorted(name for name in names if name > behind):
-            try:
+            with suppress(InvalidName):  # flarelog has not written it
                 found.append(StreamId(run, site, name))
-            except InvalidName as error:
-                if name.count("/") >= MAX_PARTS:  # earlier versions accepted deeper names
-                    self.leave_out(Unavailable(f"{run}/{site}/{name} is hidden: {error}; move it up"))
         return found
 
     def names(

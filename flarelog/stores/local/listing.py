@@ -238,8 +238,6 @@ class Listing:
             committed, missing = journal.committed, journal.committed - directory.size(log)
             if not journal.sealed:
                 _believe(directory, log, journal)
-            if journal.committed and not journal.grown:  # an older version wrote its lines, without times
-                journal.grown = directory.changed(log)
             info = journal.told(stream)
             if missing <= 0:
                 return info

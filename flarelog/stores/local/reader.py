@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from flarelog.errors import Unreadable
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.stores.aside import aside
 from flarelog.stores.base import Bytes, Durability, Evidence, Extent, Wanted, everything
@@ -65,15 +64,13 @@ class LocalReader:
         return self._listing.list(prefix, one_a_site, after, wanted, unreadable)
 
     async def history(self, stream: StreamId) -> Sequence[tuple[int, int]]:
-        try:
-            info = await self.info(stream)
-        except Unreadable:
-            return ()
-        return await self.aside(partial(self._history, info)) if info is not None else ()
+        appender = self._open.get(stream)
+        most = appender.committed if appender is not None else MAX_OFFSET
 
-    def _history(self, info: StreamInfo) -> Sequence[tuple[int, int]]:
-        grown = journals.growth(self.layout.journal(info.stream), info.committed)
-        return [(at, length) for at, length, _ in grown]
+        def look() -> Sequence[tuple[int, int]]:
+            return [(at, length) for at, length, _ in journals.growth(self.layout.journal(stream), most)]
+
+        return await self.aside(look)
 
     def evidence(self, stream: StreamId) -> AbstractAsyncContextManager[Evidence]:
         return self._listing.evidence(stream, self.is_in_use)

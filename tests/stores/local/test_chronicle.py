@@ -20,8 +20,7 @@ from flarelog.stores.local.layout import Layout, record_name
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, closed, in_order
 from flarelog.stores.notes import Kind
-from flarelog.stores.runs import STATES, RunRecord, changes, runs, set_run
-from flarelog.stores.timeline import timeline
+from flarelog.stores.runs import STATES, RunRecord, runs, set_run, timeline
 from tests.missing import add_events, write_all
 from tests.often import often
 
@@ -105,7 +104,7 @@ def test_the_last_state_of_a_run_counts_behind_a_torn_line_and_after_many(tmp_pa
             path.write_bytes(path.read_bytes() + b"torn")
             await set_run(store, "run-1", RunState.ENDED, "site-1")
             assert await runs(store) == {"run-1": RunRecord(RunState.ENDED, "site-1")}
-            assert [one.text for one in changes(path.read_bytes())] == ["running", "ended"]
+            assert [one.text for one in await in_order(timeline(store, "run-1"))] == ["running", "ended"]
             path.write_bytes(path.read_bytes() * 3000)
             await set_run(store, "run-1", RunState.RUNNING, "site-2")
             assert await runs(store) == {"run-1": RunRecord(RunState.RUNNING, "site-2")}
