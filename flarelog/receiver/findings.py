@@ -226,8 +226,7 @@ class Findings:
 
     def _has(self, appender: Appender) -> bool:
         """Whether *appender* has at hand what a look at its stream reads."""
-        start = max(0, self._at(appender.stream) - NEAR)
-        return start == appender.committed or bool(appender.at_hand(1, start))
+        return not appender.committed or bool(appender.at_hand(1, max(0, self._at(appender.stream) - NEAR)))
 
     def _passes(self, stream: StreamId, appender: Appender) -> bool:
         """Whether a quick look at the few new bytes of *stream* finds nothing; they then count as searched."""

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from flarelog.errors import InvalidName, NotFound, Unavailable, Unreadable
 from flarelog.model import IN_STORE, WHOLE, StreamId, StreamInfo
 from flarelog.stores.aside import aside
-from flarelog.stores.base import UNNAMED, Evidence, entry_of, names_of
+from flarelog.stores.base import UNNAMED, Evidence, Wanted, entry_of, everything, names_of
 from flarelog.stores.directory import Directory, read_all
 from flarelog.stores.full import meaning, reason, unless_gone
 from flarelog.stores.local import journal as journals
@@ -61,10 +61,11 @@ class Listing:
 
     async def list(
         self,
-        prefix: str,
-        one_a_site: bool,
-        after: tuple[str, str, str],
-        wanted: Callable[[str, str], bool],
+        prefix: str = "",
+        *,
+        one_a_site: bool = False,
+        after: tuple[str, str, str] = ("", "", ""),
+        wanted: Wanted = everything,
         unreadable: bool = False,
     ) -> AsyncGenerator[StreamInfo, None]:
         """As ``Reader.list``."""

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flarelog.model import MAX_OFFSET, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.stores.aside import aside
-from flarelog.stores.base import Bytes, Durability, Evidence, Extent, Wanted, everything
+from flarelog.stores.base import Bytes, Durability, Evidence, Extent
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local import lock, notes
 from flarelog.stores.local.appender import LocalAppender
@@ -52,16 +52,8 @@ class LocalReader:
     ) -> AsyncGenerator[tuple[Bytes, StreamInfo], None]:
         return self._followers.growth(stream, start, follow)
 
-    def list(
-        self,
-        prefix: str = "",
-        *,
-        one_a_site: bool = False,
-        after: tuple[str, str, str] = ("", "", ""),
-        wanted: Wanted = everything,
-        unreadable: bool = False,
-    ) -> AsyncGenerator[StreamInfo, None]:
-        return self._listing.list(prefix, one_a_site, after, wanted, unreadable)
+    def list(self, prefix: str = "", **how: Any) -> AsyncGenerator[StreamInfo, None]:
+        return self._listing.list(prefix, **how)
 
     async def history(self, stream: StreamId) -> Sequence[tuple[int, int]]:
         appender = self._open.get(stream)
