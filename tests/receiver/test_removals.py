@@ -245,3 +245,48 @@ def test_a_run_whose_sidecar_waits_with_more_bytes_goes_by_force_alone(tmp_path:
         assert await server.removals.remove("run-1", force=True) == Removed(1, len(DATA))
 
     play(tmp_path, act, max_run_bytes=len(DATA))
+
+
+def test_while_a_run_or_a_site_is_removed_none_of_its_streams_is_opened(tmp_path: Path) -> None:
+    other = Open(StreamId("run-1", "site-2", "log.txt"), b"another-producer")
+
+    async def act(server: Server) -> None:
+        held = server.sessions.held
+        assert await pushed(server, OPEN) == [Code.OK, Code.OK]
+        held.add(("run-1", "site-1"))
+        call = Call([OPEN])
+        await server.push(None, call)
+        assert [(reply.code, reply.reason) for reply in call.replies] == [
+            (Code.PAUSE, f"{STREAM} cannot be opened now: its run is being removed")
+        ]
+        assert await pushed(server, other) == [Code.OK, Code.OK]
+        held.add(("run-1", ""))
+        assert await pushed(server, other) == [Code.PAUSE]
+        held.clear()
+        assert await pushed(server, other) == await pushed(server, OPEN) == [Code.OK, Code.OK]
+
+    play(tmp_path, act)
+
+
+def test_a_run_of_which_a_stream_is_being_opened_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(server: Server) -> None:
+        real, opening, go_on = server.store.appender, asyncio.Event(), asyncio.Event()
+
+        async def slow(*args: Any) -> Any:
+            opening.set()
+            await go_on.wait()
+            return await real(*args)
+
+        monkeypatch.setattr(server.store, "appender", slow)
+        pushing = asyncio.create_task(pushed(server, OPEN, CHUNK))
+        await opening.wait()
+        with pytest.raises(InUse, match="a log of run run-1 is open"):
+            await server.removals.remove("run-1")
+        go_on.set()
+        assert await pushing == [Code.OK, Code.OK, Code.OK]
+        assert server.sessions.streams("run-1") == set()
+        assert await server.removals.remove("run-1") == Removed(1, len(DATA))
+
+    play(tmp_path, act)
