@@ -297,7 +297,7 @@ async def _troubles(
             return None
         found = [one for each in told if each.stream in there for one in each.findings]
     else:
-        from flarelog.receiver.findings import understood
+        from flarelog.detect.note import understood
         from flarelog.stores import choose
         from flarelog.stores.notes import FINDINGS
 

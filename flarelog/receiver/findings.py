@@ -9,11 +9,10 @@ resumes there after a restart or a kill.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -22,9 +21,9 @@ from weakref import WeakValueDictionary
 
 from flarelog.delivery.fairness import FairQueue, site_of
 from flarelog.detect.looking import BLOCK, NEAR, PARTED, examine, glance
+from flarelog.detect.note import noted, understood
 from flarelog.detect.progress import Progress
-from flarelog.detect.version import version
-from flarelog.errors import FlarelogError, InvalidName
+from flarelog.errors import FlarelogError
 from flarelog.lines.zones import Stamps, zone_of
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sources.zone import system_zone
@@ -50,7 +49,6 @@ LOGS = 100_000  # limit on the logs of these sites
 KEEP_EVERY, KEEP_SHARE = 1.0, 20  # seconds between writes; and at least so many times the duration of the last write
 KEEP_AFTER = 8 << 20  # bytes searched without a finding, after which the offset is written
 CLOSING = 3.0  # seconds for the last writes at shutdown
-FORMAT = 1
 
 
 @dataclass(slots=True)
@@ -366,7 +364,7 @@ class Findings:
         site.changed, site.passed, written = False, 0, False
         logs = [(log, replace(progress)) for log, progress in site.logs.items()]
         try:
-            await self._store.set_note(FINDINGS, await aside(partial(_said, logs)), run, name)
+            await self._store.set_note(FINDINGS, await aside(partial(noted, logs)), run, name)
             written = True
         except FlarelogError as error:
             log.debug("%s/%s: what went wrong could not be kept: %s", run, name, error)
@@ -389,23 +387,3 @@ def _joined(kept: bytes, begin: int, window: Bytes, size: int, offset: int) -> b
         return b""
     data = kept[offset - begin :][:size]
     return data + window(size - len(data), offset + len(data)) if len(data) < size else data
-
-
-def _said(logs: Iterable[tuple[str, Progress]]) -> bytes:
-    """The record of a site: a header line, and a line for each log."""
-    head = {"findings": FORMAT, "signatures": version()}
-    return "".join(
-        f"{json.dumps(each)}\n" for each in (head, *({"log": log, **progress.record()} for log, progress in logs))
-    ).encode()
-
-
-def understood(run: str, site: str, raw: bytes) -> dict[str, Progress]:
-    """The progress in the record *raw* of *site* in *run*, by log; empty if it is invalid, or of other signatures."""
-    try:
-        head, *lines = raw.decode().splitlines()
-        if json.loads(head) != {"findings": FORMAT, "signatures": version()}:
-            return {}
-        found = [json.loads(line) for line in lines]
-        return {said["log"]: Progress.of(StreamId(run, site, said["log"]), said) for said in found}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InvalidName):
-        return {}

@@ -265,7 +265,7 @@ class StoreOrigin:
 
     async def kept(self, run: str) -> list[FoundIn]:
         """The findings in *run* that a receiver has kept; it may have missed later bytes."""
-        from flarelog.receiver.findings import understood
+        from flarelog.detect.note import understood
         from flarelog.stores.notes import FINDINGS
         from flarelog.wire.codec.findings import FoundIn
 

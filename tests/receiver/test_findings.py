@@ -11,13 +11,14 @@ import pytest
 
 from flarelog.detect.base import Finding
 from flarelog.detect.looking import examine
+from flarelog.detect.note import FORMAT, understood
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.detect.version import version
 from flarelog.errors import Full, Unavailable
 from flarelog.lines.levels import Level
 from flarelog.model import Receipt, StreamId, StreamInfo
 from flarelog.receiver import findings as module
-from flarelog.receiver.findings import Findings, understood
+from flarelog.receiver.findings import Findings
 from flarelog.stores.base import Appender
 from flarelog.stores.notes import FINDINGS, Kind
 from flarelog.v1 import log_pb2 as pb
@@ -378,7 +379,7 @@ def test_a_bug_in_a_look_ends_no_other(caplog: pytest.LogCaptureFixture, monkeyp
     ],
 )
 def test_a_file_that_makes_no_sense_is_as_none(raw: bytes) -> None:
-    head = json.dumps({"findings": module.FORMAT, "signatures": version()}).encode()
+    head = json.dumps({"findings": FORMAT, "signatures": version()}).encode()
     assert understood("run-1", "site-1", raw.replace(b"HEAD", head)) == {}
 
 
