@@ -213,7 +213,7 @@ class Full(StoreError):
 
 
 class Unavailable(StoreError):
-    """The outcome is unknown: ask ``last_offset`` before going on."""
+    """The outcome is unknown: ask ``Reader.info`` before going on."""
 
     retry_safe = True
 
