@@ -80,6 +80,7 @@ from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.marks import mark_line
 from flarelog.stores.moments import Happening, Moment, arrivals
 from flarelog.stores.runs import run_line
 from flarelog.v1 import log_pb2 as pb
@@ -742,13 +743,13 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 _LINES = [
     journals.stream_line(STREAM),
     journals.holder_line(1, b"A" * 16),
-    *(journals.mark_line(index, mark) for index, mark in enumerate(MARKS)),
+    *(mark_line(index, mark) for index, mark in enumerate(MARKS)),
     journals.length_line(1 << 20, 5, 1),
     journals.length_line(3 << 20, 7, 3),
     journals.seal_line(3 << 20, 7),
     journals.seal_line(3 << 20, 7, Redaction(2, 30)),
     run_line("run-1", "ending"),
-    journals.mark_line(0, replace(MARKS[0], at=1_795_363_719_123, clock=1_795_363_719_100)),
+    mark_line(0, replace(MARKS[0], at=1_795_363_719_123, clock=1_795_363_719_100)),
     journals.length_line(4 << 20, 9, 3, 1_795_363_719_123),
 ]
 _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}

@@ -15,7 +15,7 @@ import pytest
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId
-from flarelog.stores import lines
+from flarelog.stores import lines, marks
 from flarelog.stores.local import journal
 from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
@@ -128,7 +128,7 @@ def test_what_a_receiver_says_with_a_status_is_one_line(row: tuple[grpc.StatusCo
 )
 def test_what_an_earlier_version_wrote_down_is_given_out_legibly(mark: Mark) -> None:
     replayed = journal.Journal()
-    for raw in (journal.stream_line(StreamId("run-1", "site-1", "app.log")), journal.mark_line(0, mark)):
+    for raw in (journal.stream_line(StreamId("run-1", "site-1", "app.log")), marks.mark_line(0, mark)):
         for record in lines.records(raw):
             assert record is not None
             replayed.apply(record)

@@ -28,6 +28,7 @@ from flarelog.stores.lines import now
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal
 from flarelog.stores.local.layout import Layout
+from flarelog.stores.marks import mark_line
 from flarelog.values import changed
 
 log = logging.getLogger(__name__)
@@ -344,7 +345,7 @@ class LocalAppender:
             left = self._new_marks[len(marks)]
             written, digest = left.offset, left.digest
         first = len(self.journal.marks)
-        lines = b"".join([journals.mark_line(first + n, mark) for n, mark in enumerate(marks)])
+        lines = b"".join([mark_line(first + n, mark) for n, mark in enumerate(marks)])
         if written > self.journal.committed:
             lines += journals.length_line(written, digest, first + len(marks), at)
         whole = len(marks) == len(self._new_marks)

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.delivery.receiver import MAX_MARKS, Holder
-from flarelog.exit_marks import OOMS, Exit
-from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, StreamInfo, Unread
-from flarelog.stores.lines import checked, is_good, line, number, records, text
+from flarelog.model import MAX_OFFSET, Gap, Mark, Redaction, StreamId, StreamInfo
+from flarelog.stores.lines import checked, is_good, number, records, text
+from flarelog.stores.marks import CRC, mark_line, mark_of
 from flarelog.stores.moments import thinned
-from flarelog.text import legible
-from flarelog.values import fields_of
 
 VERSION = 1
 SPACING = 1 << 20
@@ -39,21 +37,6 @@ _HELD = re.compile(rb'\{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
 _GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
 
 LOST = "the journal lost a mark here"
-
-_CRC = (1 << 32) - 1
-_LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
-_TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
-_KINDS: dict[str, type[Mark]] = {
-    "generation": Generation,
-    "ended": Ended,
-    "gap": Gap,
-    "unread": Unread,
-    "attributes": Attributes,
-}
-_TIMES = ("at", "clock")
-_EXIT_TEXTS = ("process", "boot_id", "cgroup", "oom", "cause")
-_EXIT = {each.name: each.default for each in fields(Exit) if each.name not in ("offset", "digest", *_TIMES)}
-_SAID = {kind: [each.name for each in fields_of(kind) if each.name not in _TIMES] for kind in _KINDS.values()}
 
 
 @dataclass(slots=True)
@@ -99,13 +82,11 @@ class Journal:
                 self.stream = StreamId(*(text(record[name]) for name in ("run", "site", "log")))
                 self.begun = at
             case "length":
-                length, digest = number(record["n"]), number(record["d"], _CRC)
+                length, digest = number(record["n"]), number(record["d"], CRC)
                 self._expect_marks(record.get("m", 0))
                 self.add_length(length, digest, at)
             case "mark":
-                mark = _mark(record["kind"], {**record["mark"], "at": at, "clock": record.get("clock", 0)})
-                if "exit" in record:
-                    mark = _exit(mark.offset, mark.digest, record["exit"], mark.clock, at)
+                mark = mark_of(record)
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -188,33 +169,6 @@ class Journal:
         return b"".join(lines)
 
 
-def _mark(kind: str, said: dict[str, Any]) -> Mark:
-    """The mark of *kind* with the fields *said*. Raises KeyError, TypeError or ValueError."""
-    for name, value in said.items():
-        if name in _TEXTS:
-            said[name] = legible(text(value))  # an earlier version stored the peer's text as it came
-        else:
-            number(value, _LARGEST.get(name, MAX_OFFSET))
-    return _KINDS[kind](**said)
-
-
-def _exit(offset: int, digest: int, said: Any, clock: int, at: int) -> Exit:
-    """The Exit mark with the fields *said*, those that differ from their defaults; fields of later versions are
-    ignored. Raises TypeError or ValueError.
-    """
-    known = {name: value for name, value in dict(said).items() if name in _EXIT}
-    for name, value in known.items():
-        if name in _EXIT_TEXTS:
-            known[name] = legible(text(value))
-        elif name == "core":
-            known[name] = bool(value)
-        else:
-            number(value)
-    if known.get("oom", "") not in OOMS:
-        del known["oom"]
-    return Exit(offset, digest, **known, clock=clock, at=at)
-
-
 def growth(raw: bytes, most: int = MAX_OFFSET) -> list[tuple[int, int, int]]:
     """The growth of the stream with the journal *raw*: (time in milliseconds since 1970, durable length, digest),
     sorted by length, none above *most*. Lines without a time are skipped; the times are those of the receiver's clock.
@@ -247,18 +201,6 @@ def stream_line(stream: StreamId, at: int = 0) -> bytes:
 def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
     """A journal's line that vouches for the first *length* bytes of the stream by their digest."""
     return _plain(f'{{"t":"length","n":{length},"d":{digest},"m":{marks}', at)
-
-
-def mark_line(index: int, mark: Mark) -> bytes:
-    """A journal's line for *mark*, number *index*; its times are separate fields, which older versions ignore."""
-    # The exit of a command is a field beside an empty Attributes mark, which older versions read.
-    shown = Attributes(mark.offset, mark.digest, "") if isinstance(mark, Exit) else mark
-    said = {name: getattr(shown, name) for name in _SAID[type(shown)]}
-    record: dict[str, Any] = {"t": "mark", "i": index, "kind": type(shown).__name__.lower(), "mark": said}
-    if isinstance(mark, Exit):
-        found = {name: getattr(mark, name) for name in _EXIT}
-        record["exit"] = {name: value for name, value in found.items() if value != _EXIT[name]}
-    return line(record | {name: time for name in _TIMES if (time := getattr(mark, name))})
 
 
 def holder_line(epoch: int, producer: bytes, at: int = 0) -> bytes:

@@ -18,8 +18,9 @@ import pytest
 from flarelog.checksum import extend
 from flarelog.model import Generation, StreamId
 from flarelog.sources.files.checkpoint import Checkpoint
-from flarelog.stores.local.journal import length_line, mark_line, replay, stream_line
+from flarelog.stores.local.journal import length_line, replay, stream_line
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.marks import mark_line
 from tests.sources.files.tailing import Site
 
 CASES = json.loads((Path(__file__).parents[2] / "data" / "reading.json").read_text())

@@ -28,11 +28,11 @@ from flarelog.stores.local.journal import (
     holder_line,
     holder_of,
     length_line,
-    mark_line,
     replay,
     seal_line,
     stream_line,
 )
+from flarelog.stores.marks import mark_line
 from flarelog.stores.runs import run_line
 from tests.often import often
 from tests.rows import together
