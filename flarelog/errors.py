@@ -203,6 +203,14 @@ class Fenced(StoreError):
     """A newer appender has the stream."""
 
 
+class Moved(Fenced):
+    """Another receiver of the same store has the stream, for the same producer or at its request: this end is left, and
+    the producer opens the stream again wherever it can.
+    """
+
+    retry_safe = True
+
+
 TAKEN_OVER = "a newer sidecar has this log"  # the sentence of Fenced where a user reads it
 
 

@@ -9,7 +9,7 @@ they are durable.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from flarelog.checksum import EMPTY_DIGEST, extend
 from flarelog.errors import TAKEN_OVER, Fenced, FlarelogError
@@ -104,6 +104,17 @@ class Epochs:
         """Add the producers in *holder*, the record of one of the site's streams."""
         for epoch, producer in holder.producers:
             self._note(epoch, producer)
+
+    @property
+    def known(self) -> list[tuple[int, bytes, Started | None]]:
+        """The remembered producers in their order: the epoch, the id and the start of each, for a record."""
+        of = sorted((epoch, producer) for producer, epoch in self._of.items())
+        return [(epoch, producer, self._started.get(producer)) for epoch, producer in of]
+
+    def recall(self, known: Iterable[tuple[int, bytes, Started | None]]) -> None:
+        """Add what ``known`` returned earlier."""
+        for epoch, producer, started in known:
+            self._note(epoch, producer, started)
 
     def _note(self, epoch: int, producer: bytes, started: Started | None = None) -> None:
         self._of[producer] = max(epoch, self._of.get(producer, 0))

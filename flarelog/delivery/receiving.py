@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 
 from flarelog.delivery.receiver import Receiver, Refused
-from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
+from flarelog.errors import Fenced, FlarelogError, Full, Hole, Moved, Unavailable
 from flarelog.model import Buffer, Chunk, Code, Leave, Mark, News, Open, Receipt
 
 Message = Open | Chunk | tuple[int, Mark] | News | Receipt | Leave
@@ -81,6 +81,7 @@ _OF: dict[type, What] = {Chunk: W.BYTES, tuple: W.MARK, News: W.NEWS, Receipt: W
 _TAKEN = {kind: TRANSITIONS[S.RECEIVING, what] for kind, what in _OF.items()}
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
+    (Moved, Code.GOING_AWAY),  # a kind of Fenced that must not end the producer
     (Fenced, Code.FENCED),
     (Hole, Code.HOLE),
     (Full, Code.PAUSE),

@@ -9,7 +9,7 @@ import pytest
 from flarelog.checksum import extend
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import TRANSITIONS, Reception, State, What, code_of
-from flarelog.errors import Fenced, FlarelogError, Full, Unavailable
+from flarelog.errors import Fenced, FlarelogError, Full, Moved, Unavailable
 from flarelog.model import Attributes, Chunk, Code, Leave, News, Open, Receipt, StreamId
 
 DATA = b"one\ntwo\n"
@@ -114,6 +114,10 @@ def test_from_its_end_on_a_stream_takes_no_way_back() -> None:
 def test_whatever_the_state_a_stream_can_be_left_and_refused() -> None:
     ends = itertools.product(State, (What.LEAVE, What.REFUSAL))
     assert [end for end in ends if end not in TRANSITIONS] == []
+
+
+def test_a_stream_that_went_to_another_receiver_does_not_end_its_producer() -> None:
+    assert (code_of(Moved("elsewhere")), code_of(Fenced("newer"))) == (Code.GOING_AWAY, Code.FENCED)
 
 
 def test_an_error_that_has_no_code_of_its_own_is_a_rejection() -> None:
