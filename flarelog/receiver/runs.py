@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from flarelog.bus import Bus
@@ -29,6 +29,14 @@ log = logging.getLogger(__name__)
 
 MET_EVERY = 0.05  # seconds between two checks whether the streams of an ending run were reopened
 AGAIN_EVERY = 0.5  # seconds between two lists of the streams of a run
+LOOK_EVERY = 1.0  # seconds between two looks at the states that other receivers have recorded
+LOOK_RESTS = 20  # times as long as a look took, the next one waits
+EVENTS = {
+    RunState.REGISTERED: Event.ABOUT_TO_START_RUN,
+    RunState.RUNNING: Event.START_RUN,
+    RunState.ENDING: Event.ABOUT_TO_END_RUN,
+    RunState.ENDED: Event.END_RUN,
+}
 RECORD_AGAIN = 1.0  # seconds until a retry, after the state of a run could not be recorded
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -61,6 +69,7 @@ class Runs:
         self._recording: set[str] = set()  # runs whose state is not recorded yet
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: the task that waits for its end
         self._is_away, self._waits, self._lost = is_away, waits, lost
+        self._heard: dict[str, RunState] = {}  # the recorded states at the latest look
         self._recalled: set[str] = set()  # runs that had not ended when an earlier receiver stopped
         self._back_by = -math.inf  # deadline for their producers to come back, by the event loop's time
 
@@ -118,6 +127,57 @@ class Runs:
         if state is RunState.ENDING:
             for session in self._sessions.of(run):
                 session.acknowledge()  # the reply says that the run is ending
+
+    # --- what the other receivers of a shared store decide
+
+    async def watch(self) -> None:
+        """Learn the states that other receivers of the store record, and which runs they remove."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            with contextlib.suppress(StoreError):  # the next look may succeed
+                await self._look()
+            await asyncio.sleep(max(LOOK_EVERY, LOOK_RESTS * (clock() - began)))
+
+    async def recorded_state(self, run: str) -> RunState:
+        """The state of *run*, which another receiver of the store may just have recorded."""
+        if self.state(run) is RunState.UNKNOWN and self._store.space is None:
+            await self._look()
+        return self.state(run)
+
+    async def _look(self) -> None:
+        self.hear({run: one.state for run, one in (await runs(self._store)).items()})
+
+    def hear(self, recorded: Mapping[str, RunState]) -> None:
+        """Learn *recorded*, the states of all runs in the store. An old one decides nothing: states advance, except
+        that a run that has ended is announced again.
+        """
+        for run in self._heard.keys() - recorded.keys():
+            if not self.sends(run) and run not in self._recording:
+                self.forget(run)
+        before, self._heard = self._heard, dict(recorded)
+        for run, state in recorded.items():
+            own = self.state(run)
+            if state in (own, before.get(run), RunState.UNKNOWN) or run in self._recording:
+                continue
+            events = events_between(own, EVENTS[state])
+            for event in events:
+                self._bus.publish(event, run)
+            if events:
+                self.learn(run, state)
+            if events and state is RunState.ENDING:
+                self.finish(run)  # the receiver that was asked to end it may die before
+
+    async def _sealed(self, run: str) -> None:
+        """Wait until all streams of *run* have a receipt, at whichever receiver, or the end timeout is over."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._end_timeout
+        while clock() < end:
+            with contextlib.suppress(StoreError):
+                async with contextlib.aclosing(self._store.list(f"{run}/")) as streams:
+                    if all([info.sealed async for info in streams]):
+                        return
+            await asyncio.sleep(AGAIN_EVERY)
 
     def forget(self, run: str) -> None:
         """Drop *run*, which the store no longer has."""
@@ -205,6 +265,8 @@ class Runs:
 
     async def _finish(self, run: str) -> None:
         try:
+            if self._store.space is None:
+                await self._sealed(run)
             if not await self.join(run, self._end_timeout):
                 log.warning("run %s: streams are still open at its end", run)
         finally:

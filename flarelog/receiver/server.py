@@ -150,6 +150,8 @@ class Server:
         self.spawn(self.pressure.watch())
         self.spawn(self._count_inodes())
         self.spawn(self.recording.run())
+        if self.store.space is None:  # other receivers may write the store as well
+            self.spawn(self.runs.watch())
         if self.findings is not None:
             self.spawn(self.findings.run())
         port, age = parse_address(self.address)[1], self.options.max_connection_age
