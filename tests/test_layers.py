@@ -30,6 +30,7 @@ LAYERS = [
         "text",
         "version",
         "v1",
+        "zstd",
     },
     {"errors"},
     {"names", "quantities"},
@@ -130,6 +131,17 @@ def test_one_module_knows_the_local_store() -> None:
         if any(name.startswith("flarelog.stores.local") for name in imports(path))
     }
     assert {name for name in users if not name.startswith("stores/local/")} == {"stores/choose.py"}
+
+
+def test_two_modules_know_the_store_on_jetstream() -> None:
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if any(name.startswith("flarelog.stores.nats") for name in imports(path))
+    }
+    assert {name for name in users if not name.startswith("stores/nats/")} == {"stores/choose.py", "cli/store.py"}
+    clients = {path for path in modules() if re.search(r"(from|import) nats\b", path.read_text())}
+    assert {path.parent for path in clients} == {PACKAGE / "stores" / "nats"}
 
 
 def test_one_module_chooses_where_logs_come_from() -> None:

@@ -47,6 +47,7 @@ COMMANDS = {
     "run-end": "End a run; its sidecars drain and finish.",
     "rm": "Remove a run, or a site of one, with all its logs.",
     "certs": "Make a private CA, and certificates for a receiver, sites, readers and operators.",
+    "store": "Make a store on NATS JetStream, which receivers share.",
     "token": "Make tokens for readers and operators who have no certificate.",
     "poc": "Simulate a run with faults on this machine, and compare the result.",
 }

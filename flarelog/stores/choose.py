@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from flarelog.errors import NotAllowed, NotFound
+from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.stores.base import Durability, Reader, Store
 from flarelog.stores.local.layout import is_store
 from flarelog.stores.local.reader import LocalReader
+from flarelog.stores.nats.url import Url, is_url, with_files
 
 if TYPE_CHECKING:
     from flarelog.stores.local.store import LocalStore
+    from flarelog.stores.nats.store import NatsStore
+
+__all__ = ["Place", "is_url", "reader", "shared", "shown", "store", "there", "with_files"]
 
 Place = str | os.PathLike[str]
-"""The value of --store: a directory."""
+"""The value of --store: a directory, or the URL of a store on NATS JetStream."""
+
+
+def shown(place: Place) -> str:
+    """*place* for people: a URL without its password and files."""
+    return Url.of(os.fspath(place)).shown if is_url(place) else os.fspath(place)
+
+
+def demand_nats() -> None:
+    """Raises NotInstalled where the package of the extra ``nats`` is missing."""
+    if find_spec("nats") is None:
+        raise NotInstalled("a store on NATS JetStream needs nats-py: pip install 'flarelog[nats]'")
 
 
 def there(place: Place) -> Place:
     """*place*, if it has a store. Raises NotFound, and NotAllowed where the directory is unreadable."""
     name = os.fspath(place)
+    if is_url(place):
+        return place
     if not os.path.isdir(place):
         raise NotFound(f"there is no store at {name}: give the directory of flarelog serve --store, which makes it")
     try:
@@ -36,7 +54,12 @@ def there(place: Place) -> Place:
 
 
 def reader(place: Place) -> Reader:
-    """The store at *place* for reading, also while a receiver writes it. Raises NotFound."""
+    """The store at *place* for reading, also while a receiver writes it. Raises NotFound, NotInstalled."""
+    if is_url(place):
+        demand_nats()
+        from flarelog.stores.nats.reader import NatsReader
+
+        return NatsReader(os.fspath(place))
     return LocalReader(there(place))
 
 
@@ -45,8 +68,18 @@ async def strangers(store: Reader, run: str) -> Sequence[str]:
     return await store.strangers(run) if isinstance(store, LocalReader) else ()
 
 
+def shared(url: Place) -> NatsStore:
+    """The store at *url*, which several receivers share, for writing. Raises NotInstalled, InvalidOption."""
+    demand_nats()
+    from flarelog.stores.nats.store import NatsStore
+
+    return NatsStore(os.fspath(url))
+
+
 def store(place: Place, durability: Durability = "disk") -> Store:
-    """The store at *place* for writing."""
+    """The store at *place* for writing; *durability*: of a directory. Raises NotInstalled."""
+    if is_url(place):
+        return shared(place)
     return local(place, durability)
 
 

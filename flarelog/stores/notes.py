@@ -38,5 +38,8 @@ class Kind:
         return raw + (b"\n" if raw and not raw.endswith(b"\n") else b"") + said
 
 
+TOKENS = Kind("tokens")
+"""The tokens of all receivers of a store that several share; those of a directory are a file, with an owner."""
+
 FINDINGS = Kind("findings", counts_as_change=False)
 """The findings in a site's logs, which are made from these logs."""

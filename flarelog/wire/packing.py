@@ -9,7 +9,6 @@ chunks are processed in one thread, so that they take at most one core and do no
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeVar
@@ -18,14 +17,7 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Buffer, Chunk, Code, Codec, Packed, Reply
 from flarelog.names import is_loopback, parse_address, receiver_ends
-
-try:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-except ImportError:  # no wheel for this platform: compression is off
-    zstd = None  # type: ignore[assignment]
+from flarelog.zstd import zstd
 
 T = TypeVar("T")
 
