@@ -115,6 +115,7 @@ READ.name = "file"  # in a help
 """
 DIRECTORY = click.Path(file_okay=False, readable=False)
 """A directory, of which the command itself reports why it cannot read it."""
+_URL = "://"  # in the place of a store that receivers share
 _PATHS = {
     "any": click.Path(readable=False),  # the command itself reports an unreadable path, with what to do
     "file": READ,
@@ -326,11 +327,13 @@ def words(context: click.Context, without: Collection[str]) -> list[str]:
 
 
 def _anywhere(param: click.Parameter, value: str) -> str:
-    return os.path.abspath(value) if value and isinstance(param.type, click.Path) else value
+    return os.path.abspath(value) if value and isinstance(param.type, click.Path) and _URL not in value else value
 
 
 RECEIVER = "HOST:PORT of flarelog serve; A:1,B:1: receivers of one store."
 """The help of ``--receiver``."""
+STORE = "Read from this store: a directory, or nats://HOST:4222,.../NAME."
+"""The help of ``--store``."""
 
 _WEIGHTS = (ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE)
 
@@ -462,15 +465,48 @@ def receiver_options(command: F) -> F:
     return option("--receiver", required=True, help=RECEIVER)(asked)
 
 
+class StorePlace(click.Path):
+    """A directory, or the URL of a store that receivers share."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, readable=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if _URL in str(value) else super().convert(value, param, ctx)
+
+
+def store_option(said: str, *, required: bool = False) -> Callable[[F], F]:
+    """Add ``--store``, a directory or a URL, and the options for the files of a URL, which become a part of it."""
+
+    def decorated(command: F) -> F:
+        @wraps(command)
+        def called(*args: object, nats_creds: str | None, nats_ca: str | None, **given: Any) -> object:
+            if (nats_creds or nats_ca) and given["store"] is not None:
+                from flarelog.stores.choose import with_files  # few stores have a URL
+
+                given["store"] = checked(lambda: with_files(str(given["store"]), nats_creds, nats_ca))
+            return command(*args, **given)
+
+        asked = option("--nats-creds", type=READ, help="Credentials file for a store at nats://.")(called)
+        asked = option("--nats-ca", type=READ, help="PEM file with the CA of the servers of a store at tls://.")(asked)
+        return option("--store", required=required, type=StorePlace(), metavar="DIR|URL", help=said)(asked)  # type: ignore[return-value]
+
+    return decorated
+
+
 @frozen
 class Place:
-    """The place to read from: a store on this machine, or a receiver."""
+    """The place to read from: a store, or a receiver."""
 
     store: str | None
     receiver: str
     access: Access
 
     def __str__(self) -> str:
+        if self.store is not None and _URL in self.store:
+            from flarelog.stores.choose import shown  # few stores have one
+
+            return shown(self.store)
         return self.store or self.receiver
 
     @property
@@ -483,7 +519,8 @@ class Place:
 
 
 def place_options(
-    store: str = "Read from this store directory on this machine.", receiver: str = RECEIVER
+    store: str = STORE,
+    receiver: str = RECEIVER,
 ) -> Callable[[F], F]:
     """Add ``--store`` and ``--receiver``, of which the command gets the chosen one as *place*, ``client_options`` and
     ``--timeout``.
@@ -498,6 +535,6 @@ def place_options(
             return command(*args, place=Place(found, asked or "", access), **rest)
 
         asked = option("--receiver", help=receiver)(client_options(timeout_option(called)))
-        return option("--store", type=DIRECTORY, help=store)(asked)  # type: ignore[return-value]
+        return store_option(store)(asked)  # type: ignore[return-value]
 
     return decorated

@@ -7,36 +7,41 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
+from click.core import ParameterSource
 
 from flarelog.cli.beside import Beside, demand_free
 from flarelog.cli.notify import Service
-from flarelog.cli.options import DIRECTORY, READ, Access, Whole, asks, option, tls_options
+from flarelog.cli.options import READ, Access, Whole, asks, option, store_option, tls_options
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
-from flarelog.errors import InvalidOption
+from flarelog.errors import InvalidOption, StoreError
 from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.receiver.server import Server
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.receiver.workers.place import check, divided
+from flarelog.replace import replace_file
 from flarelog.security.access import PolicyFile
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.stores import choose
 from flarelog.stores.base import Durability, Store
+from flarelog.stores.notes import TOKENS
+
+COPY = 1.0  # seconds between two looks at the tokens that receivers share
 
 
 @click.command
-@option(
-    "--store",
+@store_option(
+    "Directory for the logs, of this receiver alone; or nats://HOST:4222,.../NAME, which receivers share.",
     required=True,
-    type=DIRECTORY,
-    help="Directory that the logs are stored in. Only one receiver can use it at a time.",
 )
 @option(
     "--durability",
@@ -106,12 +111,15 @@ def command(
     ready = checked(lambda: click.get_current_context().with_resource(ready_file(None if as_worker else ready_path)))
     tls = checked(lambda: _heeding(access.tls(), tls_crl))
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
-    settings = checked(lambda: server(tls=tls, policy=policy, tokens=Tokens(tokens_path(store))))
+    tokens = tokens_path(_copies() if choose.is_url(store) else store)
+    settings = checked(lambda: server(tls=tls, policy=policy, tokens=Tokens(tokens)))
     checked(lambda: check(workers))
+    if choose.is_url(store):
+        checked(lambda: _shared(workers))
     kept = checked(keep)
     service = Service()
     page = None if web is None or as_worker else checked(lambda: _page(web, tls, settings))
-    announce = partial(_announce, service, store, ready, page)
+    announce = partial(_announce, service, checked(lambda: choose.shown(store)), ready, page)
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
@@ -121,7 +129,41 @@ def command(
     elif workers > 1:
         run(_watched(service, page, supervise(choose.local(store, durability), settings, workers, announce)))
     else:
-        run(_watched(service, page, _serve(choose.store(store, durability), settings, kept, announce)))
+        copied = tokens if choose.is_url(store) else None
+        run(_watched(service, page, _serve(choose.store(store, durability), settings, kept, announce, copied=copied)))
+
+
+def _shared(workers: int) -> None:
+    """Check the options beside the URL of a store. Raises InvalidOption, NotInstalled."""
+    choose.demand_nats()
+    if click.get_current_context().get_parameter_source("durability") is not ParameterSource.DEFAULT:
+        raise InvalidOption(
+            "--durability is for a directory: what a store at nats:// has acknowledged is on a majority of its servers,"
+            " and their sync_interval decides when it is on their disks"
+        )
+    if workers > 1:
+        raise InvalidOption("--workers is for a directory: start several receivers, which share the store")
+
+
+def _copies() -> str:
+    """A directory for the copy of the tokens that receivers share, which goes with this process."""
+    return click.get_current_context().with_resource(TemporaryDirectory(prefix="flarelog-serve-"))
+
+
+async def _copy(store: Store, path: Path, *, once: bool = False) -> None:
+    """Keep the file *path* like the tokens in *store*: a revoked one is refused within COPY seconds, and by calls that
+    are open within a second more.
+    """
+    known = b""
+    while True:
+        with contextlib.suppress(StoreError):  # what was known counts on; the receiver reports an engine that is away
+            found = await store.note(TOKENS)
+            if found != known:
+                replace_file(path, found)
+                known = found
+        if once:
+            return
+        await asyncio.sleep(COPY)
 
 
 def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
@@ -166,8 +208,11 @@ async def _serve(
     announce: Callable[[str, str], object] = lambda address, readers: None,
     *,
     workers: Workers | None = None,
+    copied: Path | None = None,
 ) -> None:
-    """Serve until told to stop; *announce* gets both addresses, unless a supervising process announces them."""
+    """Serve until told to stop; *announce* gets both addresses, unless a supervising process announces them. *copied*:
+    the file for the tokens of a store that receivers share.
+    """
     stopped = asyncio.Event()
     if workers is None:
         on_stop(stopped.set)
@@ -178,6 +223,9 @@ async def _serve(
     async with store:
         server = Server(store, options, workers=workers)
         on_hangup(server.listening.reread)
+        if copied is not None:
+            await _copy(store, copied, once=True)
+            server.spawn(_copy(store, copied))
         await server.start()
         if keep and server.is_home:
             server.spawn(Retention(store, keep, server.expire).run())

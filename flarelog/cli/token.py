@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import click
 
-from flarelog.cli.options import DIRECTORY, option, output_option, split_at_commas
+from flarelog.cli.options import option, output_option, split_at_commas, store_option
 from flarelog.cli.running import aligned, checked
 from flarelog.policy import Role
 from flarelog.quantities import seconds
-from flarelog.security.tokens import EXPIRES, PAGES, Tokens, moment, tokens_path
-from flarelog.stores.choose import there
+from flarelog.replace import replace_file
+from flarelog.security.tokens import EXPIRES, PAGES, Token, Tokens, moment, tokens_path
+from flarelog.stores.choose import is_url, shared, there
+from flarelog.stores.notes import TOKENS
 
-_store = option("--store", required=True, type=DIRECTORY, help="The receiver's store directory on this machine.")
+T = TypeVar("T")
+
+_store = store_option("The receiver's store: a directory on this machine, or nats://HOST:4222,.../NAME.", required=True)
 
 
-def _tokens(store: str) -> Tokens:
-    """The tokens of an existing *store*: no receiver takes those of another directory. Raises NotFound, NotAllowed."""
+def _with_tokens(store: str, work: Callable[[Tokens], T]) -> T:
+    """The result of *work* with the tokens of an existing *store*: no receiver takes those of another one. Raises
+    NotFound, NotAllowed, and what reading the tokens raises.
+    """
+    if is_url(store):
+        return asyncio.run(_with_shared(store, work))
     path = tokens_path(store)
-    return Tokens(path if os.path.exists(path) else tokens_path(there(store)), administered=True)
+    return work(Tokens(path if os.path.exists(path) else tokens_path(there(store)), administered=True))
+
+
+async def _with_shared(store: str, work: Callable[[Tokens], T]) -> T:
+    """The same for the tokens that all receivers of a store share, which other users may change meanwhile."""
+    async with shared(store) as held:
+        with TemporaryDirectory(prefix="flarelog-") as directory:
+            while True:
+                before = await held.note(TOKENS)
+                path = Path(directory) / "tokens.json"
+                path.unlink(missing_ok=True)
+                if before:
+                    replace_file(path, before)
+                found = work(Tokens(path))
+                after = path.read_bytes() if path.exists() else b""
+                if after == before or await held.exchange_note(TOKENS, before, after):
+                    return found
 
 
 @click.group
@@ -61,8 +90,12 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
     """Make a token, and print its secret on stdout. It is shown only once."""
     if name == PAGES:
         raise click.UsageError(f"{PAGES} is the name of the token of flarelog serve --web: choose another name")
+    lasts = partial(seconds, expires)
     token, secret = checked(
-        lambda: _tokens(store).create(name, Role(role), runs or ("*",), lifetime=int(seconds(expires)), now=time.time())
+        lambda: _with_tokens(
+            store,
+            lambda tokens: tokens.create(name, Role(role), runs or ("*",), lifetime=int(lasts()), now=time.time()),
+        )
     )
     click.echo(secret)
     click.echo(
@@ -79,7 +112,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
 def list_tokens(store: str, as_json: bool) -> None:
     """List the valid and expired tokens, without their secrets."""
     now = time.time()
-    records = [token.record(now) for token in checked(lambda: _tokens(store).all())]
+    records = [token.record(now) for token in checked(lambda: _with_tokens(store, Tokens.all))]
     rows = [tuple(", ".join(cell) if isinstance(cell, list) else str(cell) for cell in r.values()) for r in records]
     head = ("ID", "NAME", "ROLE", "RUNS", "CREATED", "EXPIRES", "STATE")
     for line in map(json.dumps, records) if as_json else aligned([head, *rows], ()):
@@ -91,7 +124,10 @@ def list_tokens(store: str, as_json: bool) -> None:
 @_store
 def revoke(ids: tuple[str, ...], store: str) -> None:
     """Revoke tokens. The receiver refuses them at once."""
-    tokens = checked(partial(_tokens, store))
     for id in ids:
-        token = checked(partial(tokens.revoke, id))
+        token = checked(partial(_with_tokens, store, partial(_revoked, id)))
         click.echo(f"revoked {token.id} ({token.name})")
+
+
+def _revoked(id: str, tokens: Tokens) -> Token:
+    return tokens.revoke(id)

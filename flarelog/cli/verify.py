@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli.completion import complete_site
-from flarelog.cli.options import DIRECTORY, option, output_option, split_at_commas, timeout_option
+from flarelog.cli.options import STORE, option, output_option, split_at_commas, store_option, timeout_option
 from flarelog.cli.run_argument import run_argument
 from flarelog.cli.running import redaction_text, run
 from flarelog.cli.there import unmatched_sites
@@ -33,7 +33,7 @@ from flarelog.viewers.origin import StoreOrigin
 @run_argument()
 @click.option("--site", "sites", multiple=True, metavar="GLOB", help="Verify only sites that match. Repeatable.",
               callback=split_at_commas, shell_complete=complete_site)  # fmt: skip
-@option("--store", required=True, type=DIRECTORY, help="Read from this store directory on this machine.")
+@store_option(STORE, required=True)
 @timeout_option
 @option(
     "--source",
@@ -61,7 +61,7 @@ def command(run_id: str, sites: tuple[str, ...], store: str, source: str | None,
       flarelog verify job-1 --site site-1 --store logs
     """
     files = _files_of(source) if source else None
-    verdicts, unvouched, left_out, unstored, unmatched = run(_verify(run_id, sites, Path(store), files))
+    verdicts, unvouched, left_out, unstored, unmatched = run(_verify(run_id, sites, store, files))
     closed = files.unread if files is not None else {}
     for verdict in verdicts:
         if as_json:
@@ -112,7 +112,7 @@ def _files_of(source: str) -> Files:
 
 
 async def _verify(
-    run_id: str, sites: tuple[str, ...], root: Path, files: Files | None
+    run_id: str, sites: tuple[str, ...], root: str, files: Files | None
 ) -> tuple[list[Verdict], Sequence[str], set[str], list[StreamInfo], list[str]]:
     if run_id:
         run_name(run_id)
@@ -133,7 +133,7 @@ async def _verify(
         from flarelog.viewers.selection import Selection
 
         if not run_id:
-            raise NotFound(f"{legible(str(root))} has no log of {'such a site' if sites else 'any run'}")
+            raise NotFound(f"{legible(root)} has no log of {'such a site' if sites else 'any run'}")
         raise said(*await (missing(origin, Selection(run_id, sites)) if sites else without(origin, run_id)))
-    unmatched = await unmatched_sites(run_id, sites, held, str(root), None)
+    unmatched = await unmatched_sites(run_id, sites, held, root, None)
     return await verify(store, streams, files), unvouched, store.left_out, unstored, unmatched

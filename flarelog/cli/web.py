@@ -16,7 +16,17 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli.options import DIRECTORY, RECEIVER, Access, Place, asks, client_options, one_source, option
+from flarelog.cli.options import (
+    RECEIVER,
+    STORE,
+    Access,
+    Place,
+    asks,
+    client_options,
+    one_source,
+    option,
+    store_option,
+)
 from flarelog.cli.ready import ready_file
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.cli.tuning import give_memory_back
@@ -52,7 +62,7 @@ and its holder sees what the token may read.
 """,
 )
 @click.argument("action", type=click.Choice(["serve", "login"]), default="serve", metavar="[login]")
-@option("--store", type=DIRECTORY, help="Read from this store directory on this machine.")
+@store_option(STORE)
 @option("--receiver", help=RECEIVER)
 @client_options
 @asks(page=WebOptions)

@@ -11,13 +11,13 @@ from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.stores.base import Durability, Reader, Store
 from flarelog.stores.local.layout import is_store
 from flarelog.stores.local.reader import LocalReader
-from flarelog.stores.nats.url import Url, is_url, with_files
+from flarelog.stores.nats.url import Url
+from flarelog.stores.nats.url import is_url as is_url
+from flarelog.stores.nats.url import with_files as with_files
 
 if TYPE_CHECKING:
     from flarelog.stores.local.store import LocalStore
     from flarelog.stores.nats.store import NatsStore
-
-__all__ = ["Place", "is_url", "reader", "shared", "shown", "store", "there", "with_files"]
 
 Place = str | os.PathLike[str]
 """The value of --store: a directory, or the URL of a store on NATS JetStream."""
