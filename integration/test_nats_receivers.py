@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import signal
 import time
 from collections.abc import Iterator
 
@@ -88,6 +89,28 @@ def test_a_receiver_is_killed_and_another_goes_on_at_its_address(place: Place, u
     assert_whole(place, other)
 
 
+@pytest.mark.parametrize("what", ["killed", "stopped and woken"])
+def test_a_sidecar_goes_on_at_the_other_receiver(place: Place, url: str, what: str) -> None:
+    receivers = [served(place, url) for _ in range(2)]
+    sidecar = place.sidecar(",".join(address for _, address in receivers))
+    with Writer(place.log, pause=0.002) as writer:
+        writer.wrote(200_000)
+        until(lambda: any("opened at" in one.said for one, _ in receivers), "a receiver has the log")
+        here, there = sorted(receivers, key=lambda one: "opened at" not in one[0].said)
+        begun = time.monotonic()
+        here[0].kill() if what == "killed" else here[0].tell(signal.SIGSTOP)
+        there[0].says("opened at offset")
+        print(f"the other one has the log {time.monotonic() - begun:.1f} s after the first was {what}")
+        assert time.monotonic() - begun < (5 if what == "killed" else 45)
+        grew(place, there[1])
+        if what != "killed":
+            here[0].tell(signal.SIGCONT)
+        writer.wrote(200_000)
+    assert sidecar.stop() == 0, sidecar.talk()
+    assert_whole(place, there[1])
+    assert "a newer sidecar" not in sidecar.said
+
+
 def test_the_leader_is_killed_under_a_receiver(place: Place, url: str, three: Nats) -> None:
     receiver, address = served(place, url)
     sidecar = place.sidecar(address)
@@ -165,6 +188,19 @@ def test_a_run_ends_at_a_receiver_without_its_streams(place: Place, url: str) ->
     assert_whole(place, other)
     for program in (first, second):
         assert program.stop() == 0, program.talk()
+
+
+def test_doctor_says_what_can_be_seen_of_a_store(place: Place, url: str) -> None:
+    found = place.call("doctor", "--store", url, "--json")
+    assert found.ends() == 0, found.talk()
+    rows = {(row["check"], row["result"]): row["found"] for row in found.records()}
+    assert "2 shards; its server is nats-server 2." in rows["store", "ok"]
+    assert "has 3 replicas" in rows["replicas", "ok"]
+    assert "a second one after the same message is refused" in rows["writing", "ok"]
+    assert "cannot be seen from here" in rows["power", "warn"]
+    nowhere = place.call("doctor", "--store", f"{url}x", "--json")
+    assert nowhere.ends() == 1
+    assert "there is no store at nats://" in nowhere.printed
 
 
 def test_what_does_not_go_with_a_url_is_refused(place: Place, url: str) -> None:

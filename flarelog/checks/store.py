@@ -6,13 +6,13 @@ import errno
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.checks.site import descriptors
 from flarelog.errors import NotAllowed, NotFound
-from flarelog.stores.choose import there
+from flarelog.stores.choose import inspected, there
 from flarelog.text import several, sized
 
 SYNC = 0.1  # seconds for a small durable write before a row warns
@@ -25,6 +25,12 @@ _WRITABLE = {
 }
 EXPECTED = {"lost+found", ".tokens.json"}  # allowed before the first start of a receiver
 LEAST_INODES, LITTLE_INODES = 100, 10_000
+
+
+async def shared(url: str) -> AsyncGenerator[Row, None]:
+    """The checks of a store that receivers share."""
+    async for seen in inspected(url):
+        yield Row(seen.check, seen.result, seen.found, seen.fix)
 
 
 def store(root: Path) -> Iterator[Row]:

@@ -24,6 +24,7 @@ from flarelog.errors import FAILED, OK, FlarelogError
 from flarelog.names import DOCTORS_RUN
 from flarelog.options import option
 from flarelog.security.tls import Tls
+from flarelog.stores.choose import is_url, with_files
 from flarelog.text import legible
 from flarelog.viewers.console import colours
 from flarelog.wire.packing import AVAILABLE
@@ -50,7 +51,11 @@ class Visit:
     )
     site: str | None = option(None, "Name of the site that the test record is sent as.")
     run: str = option(DOCTORS_RUN, "Name of the run that the test record is sent in.")
-    store: str | None = option(None, "Check this store directory on this machine.", path="any")
+    store: str | None = option(
+        None, "Check this store: a directory on this machine, or nats://HOST:4222,.../NAME.", path="any"
+    )
+    nats_creds: str | None = option(None, "Credentials file for a store at nats://.", path="file")
+    nats_ca: str | None = option(None, "PEM file with the CA of the servers of a store at tls://.", path="file")
     tls_crl: str | None = option(None, "PEM file with the CA's revocation lists.", path="file")
     access: Access = field(default_factory=lambda: Access(partial(Tls)))
 
@@ -121,6 +126,9 @@ async def examine(visit: Visit) -> AsyncIterator[Row]:
         async for row in way(end, tls, visit.access.proxy, connect, visit.run, visit.site, may_send=may_send):
             named = len(ends) == 1 or end in row.found
             yield row if named else replace(row, found=f"{end}: {row.found}")
-    if visit.store:
+    if visit.store and is_url(visit.store):
+        async for row in store.shared(with_files(visit.store, visit.nats_creds, visit.nats_ca)):
+            yield row
+    elif visit.store:
         for row in store.store(Path(visit.store)):
             yield row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from flarelog.stores.nats.url import with_files as with_files
 
 if TYPE_CHECKING:
     from flarelog.stores.local.store import LocalStore
+    from flarelog.stores.nats.inspection import Seen
     from flarelog.stores.nats.store import NatsStore
 
 Place = str | os.PathLike[str]
@@ -66,6 +67,15 @@ def reader(place: Place) -> Reader:
 async def strangers(store: Reader, run: str) -> Sequence[str]:
     """A sentence for each file in *run* that looks like a log and has no record. Raises InvalidName."""
     return await store.strangers(run) if isinstance(store, LocalReader) else ()
+
+
+async def inspected(url: str) -> AsyncGenerator[Seen, None]:
+    """What can be seen of the store at *url*. Raises NotInstalled, InvalidOption."""
+    demand_nats()
+    from flarelog.stores.nats.inspection import inspected
+
+    async for each in inspected(url):
+        yield each
 
 
 def shared(url: Place) -> NatsStore:
