@@ -195,7 +195,7 @@ def test_doctor_says_what_can_be_seen_of_a_store(place: Place, url: str) -> None
     assert found.ends() == 0, found.talk()
     rows = {(row["check"], row["result"]): row["found"] for row in found.records()}
     assert "2 shards; its server is nats-server 2." in rows["store", "ok"]
-    assert "has 3 replicas" in rows["replicas", "ok"]
+    assert "each byte is on 3 servers" in rows["replicas", "ok"]
     assert "a second one after the same message is refused" in rows["writing", "ok"]
     assert "cannot be seen from here" in rows["power", "warn"]
     nowhere = place.call("doctor", "--store", f"{url}x", "--json")

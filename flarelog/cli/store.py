@@ -10,6 +10,7 @@ from flarelog.cli.options import READ, Whole, option
 from flarelog.cli.running import checked
 from flarelog.stores.choose import demand_nats
 from flarelog.stores.nats.url import EXAMPLE, Url, is_url, with_files
+from flarelog.text import several, sized
 
 
 @click.group
@@ -50,7 +51,8 @@ def init(url: str, replicas: int, shards: int, max_bytes: int, nats_creds: str |
     if max_bytes < LEAST:
         raise click.UsageError(f"--max-bytes is {max_bytes:,}: give at least {LEAST:,} bytes")
     checked(lambda: asyncio.run(made(where, replicas, shards, max_bytes)))
-    click.echo(f"the store {where.shown} has {shards} shards with {replicas} replicas, {max_bytes:,} bytes a server")
+    there = f"{several(shards, 'shard')}, and each byte on {several(replicas, 'server')}"
+    click.echo(f"the store {where.shown} has {there}, which may use {sized(max_bytes)} each")
     click.echo(
         "NATS writes to its disks every two minutes unless nats-server.conf has jetstream { sync_interval: always }:"
         " without it a power cut that takes a majority of the servers at once may lose acknowledged bytes; with it"

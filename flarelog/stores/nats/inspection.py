@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from flarelog.errors import FlarelogError
@@ -11,7 +12,7 @@ from flarelog.stores.nats.engine import Engine, WrongLast
 from flarelog.stores.nats.layout import Layout
 from flarelog.stores.nats.setup import NotSetUp, opened
 from flarelog.stores.nats.url import Url
-from flarelog.text import sized
+from flarelog.text import several, sized
 
 FILLED, FULL = 0.8, 0.95  # parts of max_bytes
 SLOW = 0.1  # seconds for a small commit
@@ -38,11 +39,14 @@ async def inspected(place: str) -> AsyncGenerator[Seen, None]:
     try:
         layout = await opened(engine, url)
         version = ".".join(map(str, engine.version))
-        yield Seen("ok", "store", f"{url.shown} has {layout.shards} shards; its server is nats-server {version}")
+        yield Seen(
+            "ok", "store", f"{url.shown} has {several(layout.shards, 'shard')}; its server is nats-server {version}"
+        )
+        streams = dict[str, dict[str, Any]]()
         for stream in (*map(layout.shard_stream, range(layout.shards)), layout.notes_stream):
-            found = await engine.patiently(lambda stream=stream: engine.api(f"STREAM.INFO.{stream}"))  # type: ignore[misc]
-            yield _replicas(stream, found)
-            yield _filled(stream, found)
+            streams[stream] = await engine.patiently(lambda: engine.api(f"STREAM.INFO.{stream}"))  # noqa: B023
+        yield _replicas(streams)
+        yield _filled(streams)
         yield await _round_trip(engine, layout)
         yield Seen(
             "warn", "power", "whether the servers sync each write (sync_interval) cannot be seen from here",
@@ -56,25 +60,40 @@ async def inspected(place: str) -> AsyncGenerator[Seen, None]:
         await engine.close()
 
 
-def _replicas(stream: str, found: dict[str, Any]) -> Seen:
-    wanted, cluster = int(found["config"].get("num_replicas", 1)), found.get("cluster") or {}
-    peers = cluster.get("replicas") or []
-    behind = [each["name"] for each in peers if not each.get("current") or each.get("offline")]
-    said = f"{stream} is led by {cluster.get('leader', 'its only server')} and has {wanted} replicas"
+def _replicas(streams: Mapping[str, dict[str, Any]]) -> Seen:
+    leaders, behind = Counter[str](), set[str]()
+    for found in streams.values():
+        cluster = found.get("cluster") or {}
+        leaders[cluster.get("leader") or "its only server"] += 1
+        behind |= {
+            each["name"] for each in cluster.get("replicas") or [] if not each.get("current") or each.get("offline")
+        }
+    fewest = min(int(found["config"].get("num_replicas", 1)) for found in streams.values())
+    led = ", ".join(f"{name} leads {several(count, 'stream')}" for name, count in sorted(leaders.items()))
+    said = f"each byte is on {several(fewest, 'server')}: {led}"
     if behind:
-        return Seen("warn", "replicas", f"{said}; behind or away: {', '.join(behind)}", "look at these servers")
-    if wanted < 3:
-        return Seen("warn", "replicas", f"{said}: one server's end stops it", "flarelog store init --replicas 3")
+        return Seen("warn", "replicas", f"{said}; behind or away: {', '.join(sorted(behind))}", "look at these servers")
+    if fewest < 3:
+        fix = "flarelog store init --replicas 3"
+        return Seen("warn", "replicas", f"{said}; the store stands still while it is away", fix)
     return Seen("ok", "replicas", said)
 
 
-def _filled(stream: str, found: dict[str, Any]) -> Seen:
-    size, most = int(found["state"]["bytes"]), int(found["config"]["max_bytes"])
-    said = f"{stream} has {sized(size)} of {sized(most)}"
+def _filled(streams: Mapping[str, dict[str, Any]]) -> Seen:
+    """The space of all streams, judged by the fullest: a site's logs are all in one stream."""
+
+    def part(found: dict[str, Any]) -> float:
+        return int(found["state"]["bytes"]) / int(found["config"]["max_bytes"])
+
+    size = sum(int(found["state"]["bytes"]) for found in streams.values())
+    most = sum(int(found["config"]["max_bytes"]) for found in streams.values())
+    fullest = max(streams, key=lambda name: part(streams[name]))
+    share = part(streams[fullest])
+    said = f"{sized(size)} of {sized(most)} are used, and {100 * share:.0f} % of the fullest stream, {fullest}"
     fix = "remove runs, or give it more with flarelog store init --max-bytes"
-    if size > FULL * most:
+    if share > FULL:
         return Seen("fail", "space", said, fix)
-    return Seen("warn", "space", said, fix) if size > FILLED * most else Seen("ok", "space", said)
+    return Seen("warn", "space", said, fix) if share > FILLED else Seen("ok", "space", said)
 
 
 async def _round_trip(engine: Engine, layout: Layout) -> Seen:
