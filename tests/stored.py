@@ -6,7 +6,11 @@ import shutil
 import tempfile
 import weakref
 
+from obstore.store import MemoryStore
+
 from flarelog.model import StreamId
+from flarelog.stores.archive.bucket import Bucket
+from flarelog.stores.archive.store import ArchiveStore
 from flarelog.stores.base import Reader
 from flarelog.stores.local.store import LocalStore
 
@@ -18,6 +22,11 @@ class TemporaryStore(LocalStore):
         root = tempfile.mkdtemp(prefix="flarelog-test-")
         super().__init__(root, "memory")
         weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
+
+
+def archive(bucket: Bucket | None = None) -> ArchiveStore:
+    """An archive in memory, or in *bucket*."""
+    return ArchiveStore(bucket or Bucket(MemoryStore(), "s3://bucket/logs"), poll=0.005)
 
 
 async def last_offset(store: Reader, stream: StreamId) -> int | None:

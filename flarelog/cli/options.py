@@ -115,7 +115,7 @@ READ.name = "file"  # in a help
 """
 DIRECTORY = click.Path(file_okay=False, readable=False)
 """A directory, of which the command itself reports why it cannot read it."""
-_URL = "://"  # in the place of a store that receivers share
+_URL = "://"  # in the place of a store that is no directory
 _PATHS = {
     "any": click.Path(readable=False),  # the command itself reports an unreadable path, with what to do
     "file": READ,
@@ -332,7 +332,7 @@ def _anywhere(param: click.Parameter, value: str) -> str:
 
 RECEIVER = "HOST:PORT of flarelog serve; A:1,B:1: receivers of one store."
 """The help of ``--receiver``."""
-STORE = "Read from this store: a directory, or nats://HOST:4222,.../NAME."
+STORE = "Read from this store: a directory, nats://HOST:4222,.../NAME, or s3://BUCKET/PREFIX."
 """The help of ``--store``."""
 
 _WEIGHTS = (ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE)

@@ -108,6 +108,7 @@ def command(
     tune_memory()
     tune_pauses()
     more_descriptors()
+    checked(lambda: choose.demand_live(store))
     ready = checked(lambda: click.get_current_context().with_resource(ready_file(None if as_worker else ready_path)))
     tls = checked(lambda: _heeding(access.tls(), tls_crl))
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None

@@ -20,7 +20,7 @@ from flarelog.policy import Role
 from flarelog.quantities import seconds
 from flarelog.replace import replace_file
 from flarelog.security.tokens import EXPIRES, PAGES, Token, Tokens, moment, tokens_path
-from flarelog.stores.choose import is_url, shared, there
+from flarelog.stores.choose import demand_live, is_url, shared, there
 from flarelog.stores.notes import TOKENS
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ def _with_tokens(store: str, work: Callable[[Tokens], T]) -> T:
     """
     if is_url(store):
         return asyncio.run(_with_shared(store, work))
+    demand_live(store)
     path = tokens_path(store)
     return work(Tokens(path if os.path.exists(path) else tokens_path(there(store)), administered=True))
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from flarelog.checksum import EMPTY_DIGEST
 from flarelog.delivery.receiver import Holder
@@ -31,6 +31,9 @@ from flarelog.model import IN_STORE, LONGEST_REASON, Buffer, Mark, Receipt, Remo
 from flarelog.stores.notes import Kind
 from flarelog.text import are, several
 from flarelog.values import frozen
+
+if TYPE_CHECKING:
+    from flarelog.render.counting import Counted
 
 Durability = Literal["disk", "memory"]
 """The durability of committed bytes: ``disk`` survives a power cut, ``memory`` only the end of the process."""
@@ -140,6 +143,24 @@ class Appender(Protocol):
 
     async def close(self) -> None:
         """Commit the rest and release the stream; idempotent."""
+
+
+@runtime_checkable
+class Dated(Protocol):
+    """An appender whose records can have the times of the log that is copied to it."""
+
+    def date(self, info: StreamInfo, history: Sequence[tuple[int, int]]) -> None:
+        """From now on record the times of *info* and its *history*, as ``Reader.history``, and of the marks."""
+
+
+@runtime_checkable
+class LineCounts(Protocol):
+    """A store that knows the line feeds of a log without reading it: lines are found by their numbers."""
+
+    def counts(self, stream: StreamId, start: int, stop: int) -> AsyncGenerator[tuple[int, Counted], None]:
+        """The counts from *start* on, up to *stop* or as far as they are known, each with the offset where it begins.
+        No colour sequence goes on at their end.
+        """
 
 
 class Reader(Protocol):

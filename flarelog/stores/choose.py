@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from flarelog.errors import NotAllowed, NotFound, NotInstalled
+from flarelog.errors import InvalidOption, NotAllowed, NotFound, NotInstalled
+from flarelog.stores.archive.url import is_archive
 from flarelog.stores.base import Durability, Reader, Store
 from flarelog.stores.local.layout import is_store
 from flarelog.stores.local.reader import LocalReader
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from flarelog.stores.nats.store import NatsStore
 
 Place = str | os.PathLike[str]
-"""The value of --store: a directory, or the URL of a store on NATS JetStream."""
+"""The value of --store: a directory, or the URL of a store on NATS JetStream or of an archive."""
 
 
 def shown(place: Place) -> str:
@@ -38,7 +39,7 @@ def demand_nats() -> None:
 def there(place: Place) -> Place:
     """*place*, if it has a store. Raises NotFound, and NotAllowed where the directory is unreadable."""
     name = os.fspath(place)
-    if is_url(place):
+    if is_url(place) or is_archive(place):
         return place
     if not os.path.isdir(place):
         raise NotFound(f"there is no store at {name}: give the directory of flarelog serve --store, which makes it")
@@ -54,6 +55,15 @@ def there(place: Place) -> Place:
     )
 
 
+def demand_live(place: Place) -> None:
+    """Raises InvalidOption if *place* is an archive, which no receiver uses."""
+    if is_archive(place):
+        raise InvalidOption(
+            f"{place} is an archive, which takes no live logs: store them in a directory, and fill the archive with"
+            " flarelog copy --follow"
+        )
+
+
 def reader(place: Place) -> Reader:
     """The store at *place* for reading, also while a receiver writes it. Raises NotFound, NotInstalled."""
     if is_url(place):
@@ -61,6 +71,12 @@ def reader(place: Place) -> Reader:
         from flarelog.stores.nats.reader import NatsReader
 
         return NatsReader(os.fspath(place))
+    if is_archive(place):
+        _demand_obstore()
+        from flarelog.stores.archive.bucket import READING, bucket
+        from flarelog.stores.archive.reader import ArchiveReader
+
+        return ArchiveReader(bucket(os.fspath(place), READING))
     return LocalReader(there(place))
 
 
@@ -90,7 +106,19 @@ def store(place: Place, durability: Durability = "disk") -> Store:
     """The store at *place* for writing; *durability*: of a directory. Raises NotInstalled."""
     if is_url(place):
         return shared(place)
+    if is_archive(place):
+        _demand_obstore()
+        from flarelog.stores.archive.bucket import WRITING, bucket
+        from flarelog.stores.archive.store import ArchiveStore
+
+        return ArchiveStore(bucket(os.fspath(place), WRITING))
     return local(place, durability)
+
+
+def _demand_obstore() -> None:
+    """Raises NotInstalled where the package of the extra ``archive`` is missing."""
+    if find_spec("obstore") is None:
+        raise NotInstalled("an archive at s3:// needs obstore: pip install 'flarelog[archive]'")
 
 
 def local(

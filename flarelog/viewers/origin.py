@@ -298,8 +298,18 @@ class StoreOrigin:
             yield piece
 
     async def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> Counts:
-        counting = Counting(start, digest)
+        from flarelog.stores.base import LineCounts
+
         begin = max(0, start - LONGEST)
+        if isinstance(self._store, LineCounts):
+            async with aclosing(self._store.counts(stream, start, stop)) as known:
+                async for at, counts in known:
+                    yield at, counts
+                    begin = start = counts.end  # no colour goes on there
+                    digest = counts.digest
+            if start >= stop:
+                return
+        counting = Counting(start, digest)
         async with aclosing(self.find(stream, begin, sys.maxsize, follow=False, stop=stop)) as pieces:
             async for offset, what in pieces:
                 if isinstance(what, Buffer):

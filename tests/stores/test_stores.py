@@ -36,7 +36,7 @@ from flarelog.stores.local.rounds import Rounds
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.runs import RunRecord, runs, set_run
 from tests.contracts.store import CONTRACT, DATA, STREAM, WITHOUT_ROOM, A, B, Fact, FullFact, filled, read
-from tests.stored import last_offset
+from tests.stored import archive, last_offset
 from tests.windowed import WindowedStore
 
 Durability = Literal["disk", "memory"]
@@ -48,11 +48,12 @@ async def local_store(root: Path, durability: Durability) -> AsyncIterator[Store
         yield store
 
 
-STORES = [
+LOCAL = [
     pytest.param(lambda root: local_store(root, "disk"), id="local-disk"),
     pytest.param(lambda root: local_store(root, "memory"), id="local-memory"),
     pytest.param(lambda root: WindowedStore(), id="in-windows"),
 ]
+STORES = [*LOCAL, pytest.param(lambda root: archive(), id="archive")]
 
 
 @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__.replace("_", "-")) for check in CONTRACT])
@@ -73,7 +74,7 @@ def no_room() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__.replace("_", "-")) for check in WITHOUT_ROOM])
-@pytest.mark.parametrize("make", STORES)
+@pytest.mark.parametrize("make", LOCAL)
 def test_contract_without_room(make: Callable[[Path], Any], check: FullFact, tmp_path: Path) -> None:
     async def go() -> None:
         async with make(tmp_path / "store") as store:
