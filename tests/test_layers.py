@@ -43,7 +43,7 @@ LAYERS = [
     {"detect"},
     {"sources", "stores", "security"},
     {"wire"},
-    {"sender", "receiver", "sinks", "client", "verify"},
+    {"sender", "receiver", "sinks", "client", "verify", "copying"},
     {"viewers", "integrations"},
     {"checks", "poc"},
     {"cli"},

@@ -46,6 +46,7 @@ COMMANDS = {
     "run-start": "Announce a run to a receiver.",
     "run-end": "End a run; its sidecars drain and finish.",
     "rm": "Remove a run, or a site of one, with all its logs.",
+    "copy": "Copy runs between stores: to an archive, back, or to another machine.",
     "certs": "Make a private CA, and certificates for a receiver, sites, readers and operators.",
     "store": "Make a store on NATS JetStream, which receivers share.",
     "token": "Make tokens for readers and operators who have no certificate.",
@@ -66,7 +67,8 @@ _ELSEWHERE = {
     "run COMMAND runs a command and sends its output": "exec",
     "web shows the runs in a browser": "ui dashboard open login",
     "doctor checks this machine and the way to a receiver": "check test ping",
-    "logs RUN -o raw writes the exact bytes of a run's logs": "export download cp dump",
+    "logs RUN -o raw writes the exact bytes of a run's logs": "export download dump",
+    "copy FROM TO copies runs between stores": "cp mv archive restore backup migrate sync",
 }
 """What to call instead of the commands of other programs."""
 

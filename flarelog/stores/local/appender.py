@@ -12,7 +12,7 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import NoReturn, Protocol
@@ -79,6 +79,7 @@ class LocalAppender:
         self._new_marks: list[Mark] = []
         self._committing: asyncio.Task[None] | None = None  # one at a time; it owns the descriptors until it ends
         self._gone: StoreError | None = None  # why the appender accepts nothing more
+        self._dates: tuple[StreamInfo, Sequence[tuple[int, int]]] | None = None  # of the log that is copied here
 
     # --- the state
 
@@ -256,7 +257,21 @@ class LocalAppender:
         self._check()
         if mark.offset != self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
-        self._new_marks.append(changed(mark, at=now()))
+        self._new_marks.append(mark if self._dates is not None and mark.at else changed(mark, at=now()))
+
+    def date(self, info: StreamInfo, history: Sequence[tuple[int, int]]) -> None:
+        self._dates = info, history
+        if info.begun and not (self.behind or self.committed or self.journal.marks):
+            self.journal.records, self.journal.begun = self.journal.records + 1, info.begun
+            self._commit_now(journals.stream_line(self.stream, info.begun), _nothing)  # the later line counts
+
+    def _time(self, length: int, *, seals: bool = False) -> int:
+        """The time for the record of *length*, or of a seal: that of the log that is copied, or now."""
+        info, history = self._dates or (None, ())
+        if info is None or length > info.committed:
+            return now()
+        at = next((at for at, grown in history if grown >= length), info.grown)
+        return (info.ended if seals else at) or now()
 
     async def sync(self) -> int:
         self._check()
@@ -286,7 +301,7 @@ class LocalAppender:
                 break
             await self._commit(lines, done)
         self._demand_files()
-        at = now()
+        at = self._time(self._written, seals=True)
         lines += journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
         await self._commit(lines, partial(self._sealed, done, receipt, at), seals=True)
         self._home.changed(self.stream)
@@ -337,14 +352,14 @@ class LocalAppender:
 
     def _batch(self) -> tuple[bytes, Callable[[], None], bool]:
         """The journal's next lines, a function to call once they are durable, and whether no marks are left."""
-        written, digest, marks, at = self._written, self._written_digest, list[Mark](), now()
+        written, digest, marks = self._written, self._written_digest, list[Mark]()
         if self._new_marks:
             sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
             marks = self._new_marks[: max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))]
         if len(self._new_marks) > len(marks):  # bytes are committed after the marks in front of them
             left = self._new_marks[len(marks)]
             written, digest = left.offset, left.digest
-        first = len(self.journal.marks)
+        first, at = len(self.journal.marks), self._time(written)
         lines = b"".join([mark_line(first + n, mark) for n, mark in enumerate(marks)])
         if written > self.journal.committed:
             lines += journals.length_line(written, digest, first + len(marks), at)
