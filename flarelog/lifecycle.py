@@ -55,6 +55,11 @@ def advance(state: RunState, event: Event) -> RunState:
     return max(state, after, key=_ORDER.index)
 
 
+def is_later(state: RunState, than: RunState) -> bool:
+    """Whether a run reaches *state* after the state *than*, if it is announced once."""
+    return _ORDER.index(state) > _ORDER.index(than)
+
+
 def events_between(state: RunState, event: Event) -> list[Event]:
     """The events that *event* implies for a run in *state*, *event* itself last; empty if the state does not change."""
     after = advance(state, event)

@@ -109,7 +109,8 @@ class RunShares:
     def known(self, runs: Mapping[str, str]) -> None:
         """Count *runs* that exist already, with the maker of each, even beyond the limits."""
         for run, maker in runs.items():
-            self._count(run, maker)
+            if run not in self._makers:
+                self._count(run, maker)
 
     def maker(self, run: str) -> str:
         """The site that made *run*; empty if it was announced, or does not count."""

@@ -75,7 +75,7 @@ class Admission:
 
     async def _admit(self, stream: StreamId) -> None:
         run = stream.run
-        if self._runs.state(run) is RunState.UNKNOWN:
+        if self._runs.state(run) is RunState.UNKNOWN and await self._runs.recorded(run) is RunState.UNKNOWN:
             if self._announced_only:
                 how = f"which takes announced runs only: flarelog run-start {run} announces it"
                 raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver, {how}")

@@ -33,7 +33,7 @@ class Control:
             if (said := await self._home("GetRun", run, context)) is not None:
                 return said
             identity = self._callers.guard.asks(context, Action.GET_RUN, run_name(run))
-            state = await self._runs.recorded_state(run)
+            state = await self._runs.recorded(run)
             # A caller that is only a site must be in the run to see its state.
             known = state is RunState.UNKNOWN or self._callers.may_see(identity, run)
             known = known or await self._admission.has(run, site_of(identity))
@@ -45,7 +45,7 @@ class Control:
             if (said := await self._home("EndRun", run, context)) is not None:
                 return said
             self._callers.guard.asks(context, Action.END_RUN, run_name(run))
-            if await self._runs.recorded_state(run) is RunState.UNKNOWN:
+            if await self._runs.recorded(run) is RunState.UNKNOWN:
                 raise NotFound(f"the run {run} is unknown at this receiver")
             await self._runs.announce(run, Event.ABOUT_TO_END_RUN)
         if self._runs.state(run) is RunState.ENDING:

@@ -142,9 +142,9 @@ class Intake:
             timer = loop.call_later(self.idle_timeout, self._timed_out, stream)
             self._silent[stream] = timer, session.is_awaited
 
-    def lost(self, run: str) -> bool:
-        """Whether a log of *run* lost its producer less than the idle timeout ago."""
-        return any(stream.run == run and awaited for stream, (_, awaited) in self._silent.items())
+    def lost(self, run: str) -> list[StreamId]:
+        """The logs of *run* that lost their producers less than the idle timeout ago."""
+        return [stream for stream, (_, awaited) in self._silent.items() if stream.run == run and awaited]
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)

@@ -1,7 +1,8 @@
 """The runs of a receiver: their states, which the store records, and their ends.
 
 A run begins with its first stream or by an announcement, and ends after its streams. With several workers, home decides
-the states and tells the others.
+the states and tells the others. Of receivers that share a store each may decide: what counts is the record, which is
+read before it is changed, when another receiver tells of a change, and from time to time.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Coroutine, Mapping
+import time
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
+from weakref import WeakValueDictionary
 
 from flarelog.bus import Bus
 from flarelog.delivery.shares import RunShares
@@ -20,23 +23,18 @@ from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import StreamId
 from flarelog.names import run_name
 from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.others import Others
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import Store
-from flarelog.stores.runs import runs, set_run
+from flarelog.stores.runs import STATES, RunRecord, changes, record_of, runs, set_run
 
 log = logging.getLogger(__name__)
 
 MET_EVERY = 0.05  # seconds between two checks whether the streams of an ending run were reopened
 AGAIN_EVERY = 0.5  # seconds between two lists of the streams of a run
-LOOK_EVERY = 1.0  # seconds between two looks at the states that other receivers have recorded
-LOOK_RESTS = 20  # times as long as a look took, the next one waits
-EVENTS = {
-    RunState.REGISTERED: Event.ABOUT_TO_START_RUN,
-    RunState.RUNNING: Event.START_RUN,
-    RunState.ENDING: Event.ABOUT_TO_END_RUN,
-    RunState.ENDED: Event.END_RUN,
-}
+LOOK_EVERY = 5.0  # seconds between two looks whether the first receiver must end a run
+RECALL_EVERY = 6  # looks between two reads of all records: what another receiver told may be lost
 RECORD_AGAIN = 1.0  # seconds until a retry, after the state of a run could not be recorded
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
@@ -45,8 +43,8 @@ Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 class Runs:
     """The runs of one event loop. *is_away*: whether a stream belongs to this process and was not opened since its
-    start; *waits*: whether the producer of a log of a run was told to wait, and is still there; *lost*: whether a log
-    of a run has lost its producer, which may come back.
+    start; *waits*: whether the producer of a log of a run was told to wait, and is still there; *lost*: the logs of a
+    run that have lost their producers, which may come back; *met*: those of its logs that were opened here.
     """
 
     def __init__(
@@ -58,18 +56,20 @@ class Runs:
         workers: Workers | None,
         is_away: Callable[[StreamId], bool],
         spawn: Spawn,
-        waits: Callable[[str], bool] = lambda run: False,
-        lost: Callable[[str], bool] = lambda run: False,
+        others: Others,
+        waits: Callable[[str], bool],
+        lost: Callable[[str], Collection[StreamId]],
+        met: Callable[[str], Collection[StreamId]],
     ) -> None:
         self.shares = RunShares(options, certified=options.tls is not None)
         self._store, self._bus, self._sessions = store, bus, sessions
         self._end_timeout, self._idle_timeout = options.end_timeout, options.idle_timeout
-        self._workers, self._spawn = workers, spawn
+        self._workers, self._spawn, self._others = workers, spawn, others
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._states: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is not recorded yet
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: the task that waits for its end
-        self._is_away, self._waits, self._lost = is_away, waits, lost
-        self._heard: dict[str, RunState] = {}  # the recorded states at the latest look
+        self._is_away, self._waits, self._lost, self._met = is_away, waits, lost, met
         self._recalled: set[str] = set()  # runs that had not ended when an earlier receiver stopped
         self._back_by = -math.inf  # deadline for their producers to come back, by the event loop's time
 
@@ -99,22 +99,24 @@ class Runs:
         """Apply *event* to *run*, which the site *maker* started; empty: it was announced. Idempotent. Raises
         InvalidName, Full.
         """
-        before = self.state(run_name(run))
-        after = advance(before, event)
-        if after is before:
-            return
-        if after is RunState.ENDED:
-            self.shares.over(run)
-        elif before in (RunState.UNKNOWN, RunState.ENDED):
-            self.shares.begins(run, maker)
-        self.learn(run, after)
-        if self._workers is not None:
-            self._workers.tell(run, after.value)
-        await self._keep(run)
+        async with self._lock(run_name(run)):
+            before = self.state(run)
+            after = advance(before, event)
+            if after is before:
+                return
+            if after is RunState.ENDED:
+                self.shares.over(run)
+            elif before in (RunState.UNKNOWN, RunState.ENDED):
+                self.shares.begins(run, maker)
+            self.learn(run, after)
+            if self._workers is not None:
+                self._workers.tell(run, after.value)
+            await self._keep(run, again=before is RunState.ENDED)
+        await self._others.tell("Run", run)
 
     async def announce(self, run: str, event: Event, maker: str = "") -> RunState:
         """Raise *event* for *run*, with all events that it implies, here and on the bus. *maker*: see ``register``."""
-        for implied in events_between(self.state(run_name(run)), event):
+        for implied in events_between(await self.recorded(run_name(run)), event):
             await self.register(run, implied, maker)
             self._bus.publish(implied, run)
         if not maker and self.shares.announced(run):
@@ -128,56 +130,62 @@ class Runs:
             for session in self._sessions.of(run):
                 session.acknowledge()  # the reply says that the run is ending
 
-    # --- what the other receivers of a shared store decide
+    # --- the other receivers
 
-    async def watch(self) -> None:
-        """Learn the states that other receivers of the store record, and which runs they remove."""
-        clock = asyncio.get_running_loop().time
-        while True:
-            began = clock()
-            with contextlib.suppress(StoreError):  # the next look may succeed
-                await self._look()
-            await asyncio.sleep(max(LOOK_EVERY, LOOK_RESTS * (clock() - began)))
-
-    async def recorded_state(self, run: str) -> RunState:
-        """The state of *run*, which another receiver of the store may just have recorded."""
-        if self.state(run) is RunState.UNKNOWN and self._store.space is None:
-            await self._look()
+    async def recorded(self, run: str) -> RunState:
+        """The state of *run*, which another receiver may just have recorded. Raises Unavailable."""
+        if self._others.may_be:
+            async with self._lock(run):
+                raw = await self._store.note(STATES, run)
+                if raw:
+                    self._hear(run, record_of(raw))
+                elif self.state(run) is not RunState.UNKNOWN and not (self.sends(run) or run in self._recording):
+                    self.forget(run)  # another receiver has removed it
         return self.state(run)
 
-    async def _look(self) -> None:
-        self.hear({run: one.state for run, one in (await runs(self._store)).items()})
+    async def told(self, run: str) -> None:
+        """Learn the state of *run*, which another receiver has changed."""
+        with contextlib.suppress(StoreError):
+            await self.recorded(run)
 
-    def hear(self, recorded: Mapping[str, RunState]) -> None:
-        """Learn *recorded*, the states of all runs in the store. An old one decides nothing: states advance, except
-        that a run that has ended is announced again.
-        """
-        for run in self._heard.keys() - recorded.keys():
-            if not self.sends(run) and run not in self._recording:
-                self.forget(run)
-        before, self._heard = self._heard, dict(recorded)
-        for run, state in recorded.items():
-            own = self.state(run)
-            if state in (own, before.get(run), RunState.UNKNOWN) or run in self._recording:
-                continue
-            events = events_between(own, EVENTS[state])
-            for event in events:
-                self._bus.publish(event, run)
-            if events:
-                self.learn(run, state)
-            if events and state is RunState.ENDING:
-                self.finish(run)  # the receiver that was asked to end it may die before
+    def _hear(self, run: str, record: RunRecord) -> None:
+        if record.state in (self.state(run), RunState.UNKNOWN) or run in self._recording:
+            return
+        if record.state is RunState.ENDED:
+            self.shares.over(run)
+        else:
+            self.shares.known({run: record.maker})
+        self.learn(run, record.state)
+        self._end_as_first(run)
 
-    async def _sealed(self, run: str) -> None:
-        """Wait until all streams of *run* have a receipt, at whichever receiver, or the end timeout is over."""
-        clock = asyncio.get_running_loop().time
-        end = clock() + self._end_timeout
-        while clock() < end:
-            with contextlib.suppress(StoreError):
-                async with contextlib.aclosing(self._store.list(f"{run}/")) as streams:
-                    if all([info.sealed async for info in streams]):
-                        return
-            await asyncio.sleep(AGAIN_EVERY)
+    def _end_as_first(self, run: str) -> None:
+        """End *run* if it is ending: the receiver that was asked to end it may die before that."""
+        if self.state(run) is RunState.ENDING and self._others.is_first:
+            self.finish(run)
+
+    async def watch(self) -> None:
+        """Learn what the other receivers record, and end what they leave, for ever."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            looks += 1
+            if looks % RECALL_EVERY == 0:
+                with contextlib.suppress(StoreError):
+                    await self._recall_again()
+            for run in self.unended():
+                self._end_as_first(run)
+
+    async def _recall_again(self) -> None:
+        found = await runs(self._store)
+        for run, record in found.items():
+            if record.state is not self.state(run):
+                await self.recorded(run)
+        for run in self.states.keys() - found.keys():
+            await self.recorded(run)
+
+    def _lock(self, run: str) -> asyncio.Lock:
+        """Whoever holds it reads or writes the record of *run*, so that an old one is not taken for a new one."""
+        return self._changing.setdefault(run, asyncio.Lock())
 
     def forget(self, run: str) -> None:
         """Drop *run*, which the store no longer has."""
@@ -189,20 +197,20 @@ class Runs:
 
     # --- the record
 
-    async def _keep(self, run: str) -> None:
-        """Record the state of *run*; retry in the background if the store fails."""
+    async def _keep(self, run: str, *, again: bool = False) -> None:
+        """Record the state of *run*; retry in the background if the store fails. *again*: it had ended before."""
         if run in self._recording:
             return
         state = self.state(run)
         try:
-            await set_run(self._store, run, state, self.shares.maker(run))
+            await set_run(self._store, run, state, self.shares.maker(run), again=again)
         except StoreError as error:
             # A full disk must neither delay a run nor lose its state.
             log.warning("run %s is %s, but that could not be recorded yet: %s", run, state.value, error)
             self._recording.add(run)
-            self._spawn(self._record(run))
+            self._spawn(self._record(run, again))
 
-    async def _record(self, run: str) -> None:
+    async def _record(self, run: str, again: bool) -> None:
         recorded = None
         while recorded is not self.state(run):
             await asyncio.sleep(RECORD_AGAIN)
@@ -210,9 +218,10 @@ class Runs:
                 state = self.state(run)
                 if state is RunState.UNKNOWN:
                     break  # it was removed
-                await set_run(self._store, run, state, self.shares.maker(run))
+                await set_run(self._store, run, state, self.shares.maker(run), again=again)
                 recorded = state
         self._recording.discard(run)
+        await self._others.tell("Run", run)
 
     # --- ends
 
@@ -222,6 +231,8 @@ class Runs:
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no producer sends *run* or may come back; returns False after *timeout* seconds."""
+        if self._others.may_be:
+            return await self._left_everywhere(run, timeout)
         if self._workers is None:
             return await self.left(run, timeout)
         return all(await asyncio.gather(self.left(run, timeout), self._workers.join(run, timeout)))
@@ -246,6 +257,35 @@ class Runs:
             await asyncio.sleep(min(AGAIN_EVERY, end - clock()))
         return False
 
+    async def producers(self, run: str) -> tuple[bool, list[list[str]], list[list[str]]]:
+        """Whether a producer sends *run* to this receiver; the site and name of each log that has lost its own; and of
+        each that was opened here.
+        """
+        lost, met = ([[one.site, one.log] for one in those] for those in (self._lost(run), self._met(run)))
+        return self.sends(run), lost, met
+
+    async def _left_everywhere(self, run: str, timeout: float) -> bool:
+        """As ``join``, at receivers that share a store: until no producer sends *run* to any of them, and each log
+        without a receipt was left at one of them. A receiver that does not answer may have such logs.
+        """
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        while self.state(run) is RunState.ENDING:
+            told = await self._others.ask("Producers", run)
+            every = [await self.producers(run), *told.answers]
+            with contextlib.suppress(StoreError):
+                if not any(sends for sends, _, _ in every):
+                    lost = {StreamId(run, *one) for _, those, _ in every for one in those}
+                    met = {StreamId(run, *one) for _, _, those in every for one in those}
+                    async with contextlib.aclosing(self._store.list(f"{run}/")) as streams:
+                        unsealed = {info.stream async for info in streams if not info.sealed}
+                    if unsealed <= met - lost:
+                        return True
+            if clock() >= end:
+                return False
+            await asyncio.sleep(min(AGAIN_EVERY, end - clock()))
+        return True  # another receiver has ended it
+
     async def _away(self, run: str) -> list[StreamId] | None:
         """The streams of *run* without a receipt that were not reopened yet; None if the store has no stream of it, or
         fails.
@@ -265,12 +305,21 @@ class Runs:
 
     async def _finish(self, run: str) -> None:
         try:
-            if self._store.space is None:
-                await self._sealed(run)
-            if not await self.join(run, self._end_timeout):
+            if not await self.join(run, await self._end_within(run)):
                 log.warning("run %s: streams are still open at its end", run)
         finally:
             if self._finishing.get(run) is asyncio.current_task():
                 del self._finishing[run]
         if self.state(run) is not RunState.UNKNOWN:  # it was not removed meanwhile
-            await self.announce(run, Event.END_RUN)
+            try:
+                await self.announce(run, Event.END_RUN)
+            except StoreError as error:  # the first receiver ends it later
+                log.warning("run %s: its end could not be recorded yet: %s", run, error)
+
+    async def _end_within(self, run: str) -> float:
+        """Seconds that the streams of *run* have to end, from the time at which it was asked to end."""
+        if self._others.may_be:
+            with contextlib.suppress(StoreError):
+                at = max((one.at for one in changes(await self._store.note(STATES, run))), default=0)
+                return max(0.0, self._end_timeout - max(0.0, time.time() - at / 1000)) if at else self._end_timeout
+        return self._end_timeout

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -18,7 +19,7 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, StreamId
-from flarelog.names import parse_address
+from flarelog.names import is_loopback, parse_address
 from flarelog.policy import OPEN, Policy
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.call import Call
@@ -30,6 +31,7 @@ from flarelog.receiver.intake import Intake
 from flarelog.receiver.listening import Listening
 from flarelog.receiver.lists import Lists
 from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.others import Answers, Others
 from flarelog.receiver.peers import Peers
 from flarelog.receiver.reads import Reads
 from flarelog.receiver.recording import Recording
@@ -50,6 +52,7 @@ log = logging.getLogger(__name__)
 
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 STOP_WITHIN = 15.0  # seconds after which it stops, even if received bytes are not committed yet
+ANY_HOST = ("0.0.0.0", "[::]", "::")  # noqa: S104  compared, not bound
 STOPPING = "the receiver is stopping"
 
 
@@ -68,6 +71,7 @@ class Server:
         options = self.options = options or ServerOptions()
         self.store, self.workers, self.bus = store, workers, bus or Bus()
         self.is_home = workers is None or workers.home  # whether this process decides the states of runs
+        self.others = others = Others(store.shared)
         self._tasks: set[asyncio.Task[None]] = set()
         policy = options.policy or (Policy() if options.tls is not None else OPEN)
         tokens = options.tokens if options.reader_listen else None
@@ -94,9 +98,10 @@ class Server:
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
         runs = self.runs = Runs(
-            *(store, self.bus, options, sessions, workers, is_away, self.spawn),
+            *(store, self.bus, options, sessions, workers, is_away, self.spawn, others),
             waits=lambda run: bool(asking(run)),
             lost=lambda run: self.intake.lost(run),
+            met=self.states.of_run,
         )
         self.removals = Removals(
             store,
@@ -104,6 +109,7 @@ class Server:
             sessions,
             self.states,
             workers,
+            others,
             self._forget,
             self.spawn,
             lately,
@@ -147,11 +153,13 @@ class Server:
         if self.workers is not None:
             await self._meet_workers(self.workers)
         await self.listening.start(self._handlers)
+        if self.others.may_be:
+            await self.meet_others(self.address)
+            self.spawn(self.others.run())
+            self.spawn(self.runs.watch())
         self.spawn(self.pressure.watch())
         self.spawn(self._count_inodes())
         self.spawn(self.recording.run())
-        if self.store.space is None:  # other receivers may write the store as well
-            self.spawn(self.runs.watch())
         if self.findings is not None:
             self.spawn(self.findings.run())
         port, age = parse_address(self.address)[1], self.options.max_connection_age
@@ -216,6 +224,19 @@ class Server:
         if not workers.home:
             self.spawn(learn())
 
+    async def meet_others(self, address: str) -> None:
+        """Meet the other receivers of the store, and answer them."""
+        host, port = parse_address(address)
+        own = host if not is_loopback(host) and host not in ANY_HOST else socket.gethostname()
+        removals = self.removals
+        answers: Answers = {
+            "Run": self.runs.told,
+            "Producers": self.runs.producers,
+            "Hold": removals.hold_elsewhere,
+            "LetGo": removals.let_go,
+        }
+        await self.others.start(f"{own}:{port}", answers)
+
     async def stop(self) -> None:
         """Accept no new calls, finish the running appends, tell the producers, and close.
 
@@ -244,6 +265,7 @@ class Server:
         if self.findings is not None:
             await self.findings.close()
         self.intake.close()
+        await self.others.stop()
         if self.workers is not None:
             await self.workers.close()
         self.bus.publish(Event.SYSTEM_END)

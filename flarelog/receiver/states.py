@@ -159,6 +159,11 @@ class States:
         """Whether *stream* was opened since the start, and is still remembered."""
         return self._known(stream) is not None
 
+    def of_run(self, run: str, site: str = "") -> list[StreamId]:
+        """The streams of *run*, or of *site* in it, that were opened since the start; an empty *run* matches all."""
+        known = (*self._open, *self._left)
+        return [one for one in known if run in ("", one.run) and site in ("", one.site)]
+
     def sends(self, stream: StreamId) -> bool:
         """Whether a producer has *stream* open, or is there and was told to wait with it; as ``State.sends``."""
         found = self._known(stream)

@@ -12,14 +12,14 @@ Every store obeys these laws:
   docstring names no error raises only Unavailable and Full.
 
 A ``Reader`` needs no lock and runs beside the receivers of a store. The contract mentions neither files nor this
-process, so a distributed store fits it; ``Space`` is for stores that take inodes of this machine. ``runs``
-and ``unopened`` read the notes of any store. ``choose`` selects the store: a new store is one file and a
-line there.
+process, so a distributed store fits it; ``Space`` is for stores that take inodes of this machine, and ``Shared`` is for
+stores that several receivers write. ``runs`` and ``unopened`` read the notes of any store. ``choose`` selects the
+store: a new store is one file and a line there.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -253,6 +253,21 @@ class Space(Protocol):
         """Drop the cached state of *run*, or of *site* in it, and end its readers: another process has removed it."""
 
 
+class Shared(Protocol):
+    """Messages between the receivers of one store, beside the bytes: kept nowhere, and lost to whoever is away."""
+
+    async def tell(self, said: bytes) -> None:
+        """Send *said* to all other receivers."""
+
+    def ask(self, said: bytes) -> AsyncGenerator[bytes, None]:
+        """The answers of the other receivers to *said*, as they come; the caller ends the wait. Raises FlarelogError
+        while the store is away.
+        """
+
+    async def hear(self, answer: Callable[[bytes], Awaitable[Sequence[bytes]]]) -> None:
+        """Call *answer* with each message of another receiver from now on; it returns the answers to a question."""
+
+
 class Store(Reader, Protocol):
     """A writable store. Use as an asynchronous context manager.
 
@@ -262,6 +277,10 @@ class Store(Reader, Protocol):
     @property
     def space(self) -> Space | None:
         """None: the store takes no files of this machine."""
+
+    @property
+    def shared(self) -> Shared | None:
+        """None: the store is one receiver's own."""
 
     async def __aenter__(self) -> Self: ...
 

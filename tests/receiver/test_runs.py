@@ -178,21 +178,3 @@ def test_a_run_of_which_a_lost_site_is_removed_ends(tmp_path: Path) -> None:
         await asyncio.wait_for(ending, 5)
 
     play(tmp_path, act)
-
-
-def test_what_another_receiver_records_is_learned_and_an_old_record_is_not(tmp_path: Path) -> None:
-    async def go() -> None:
-        async with LocalStore(tmp_path, "memory") as store:
-            learned = Server(store, ServerOptions(end_timeout=1.0)).runs
-            learned.hear({"run-1": RunState.RUNNING, "run-2": RunState.REGISTERED, "run-3": RunState.UNKNOWN})
-            assert learned.states == {"run-1": RunState.RUNNING, "run-2": RunState.REGISTERED}
-            await learned.announce("run-1", Event.END_RUN)
-            learned.hear({"run-1": RunState.RUNNING, "run-2": RunState.REGISTERED})  # read before that was recorded
-            assert learned.state("run-1") is RunState.ENDED
-            learned.hear({"run-1": RunState.ENDED, "run-2": RunState.ENDED})
-            learned.hear({"run-1": RunState.RUNNING, "run-2": RunState.ENDED})  # it is announced again
-            assert learned.states == {"run-1": RunState.RUNNING, "run-2": RunState.ENDED}
-            learned.hear({"run-1": RunState.RUNNING})  # the other one was removed
-            assert learned.states == {"run-1": RunState.RUNNING}
-
-    asyncio.run(go())

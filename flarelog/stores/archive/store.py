@@ -33,6 +33,7 @@ _TRIES = 20  # at a note that others write too
 
 class ArchiveStore(ArchiveReader):
     space = None
+    shared = None
 
     def __init__(self, bucket: Bucket, *, poll: float = POLL) -> None:
         super().__init__(bucket, poll=poll)

@@ -26,7 +26,7 @@ from flarelog.errors import Full, InUse, Unavailable
 from flarelog.model import Removed, Started, StreamId
 from flarelog.names import run_name, site_name
 from flarelog.stores.aside import aside
-from flarelog.stores.base import Durability, Extent, absent, in_use
+from flarelog.stores.base import Durability, Extent, Shared, absent, in_use
 from flarelog.stores.full import meaning
 from flarelog.stores.local import footprint, lock, notes
 from flarelog.stores.local import journal as journals
@@ -52,6 +52,8 @@ _SPARE = 64  # descriptors that streams must leave free for connections, readers
 
 class LocalStore(LocalReader):
     """A directory of streams for reading and writing."""
+
+    shared: Shared | None = None
 
     def __init__(
         self,

@@ -343,6 +343,17 @@ class Engine:
         subscription = await self._client.subscribe(subject, cb=heard)
         return subscription.unsubscribe
 
+    async def answers(self, subject: str, data: bytes) -> AsyncGenerator[bytes, None]:
+        """The answers of all who hear *subject*, as they come, without an end. Raises Away."""
+        async with self._inbox_of() as (inbox, replies):
+            if not self._client.is_connected:
+                raise Away("no NATS server answers")
+            await self._client.publish(subject, data, reply=inbox)
+            while True:
+                answer = await replies.get()
+                if answer.data:  # the rest are notices of the server
+                    yield answer.data
+
     async def say(self, subject: str, data: bytes = b"") -> None:
         """Send *data* to whoever hears *subject*; lost while the engine is away."""
         with contextlib.suppress(NatsError, OSError, TimeoutError):

@@ -30,6 +30,7 @@ from flarelog.stores.nats.pages import marks_of
 from flarelog.stores.nats.producers import Producers
 from flarelog.stores.nats.reader import NatsReader
 from flarelog.stores.nats.reading import page
+from flarelog.stores.nats.shared import NatsShared
 from flarelog.stores.notes import Kind
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class NatsStore(NatsReader):
     """The store at *url* for writing: one of any number."""
 
     space: Space | None = None
+    shared: NatsShared
 
     async def __aenter__(self) -> Self:
         await self._connected()
@@ -55,6 +57,7 @@ class NatsStore(NatsReader):
         self._at_hand = 0
         self._own = os.urandom(4).hex()
         self._tasks = set[asyncio.Task[None]]()
+        self.shared = NatsShared(self.engine, self.layout, self._own)
         await self.engine.hear(self.layout.word("*"), self._heard)
         return self
 
@@ -66,6 +69,7 @@ class NatsStore(NatsReader):
                 log.error("%s: some bytes could not be committed: %s", appender.stream, error)
         for task in self._tasks:
             task.cancel()
+        self.shared.close()
         await super().__aexit__()
 
     # --- opening

@@ -106,7 +106,7 @@ def test_the_last_state_of_a_run_counts_behind_a_torn_line_and_after_many(tmp_pa
             assert await runs(store) == {"run-1": RunRecord(RunState.ENDED, "site-1")}
             assert [one.text for one in await in_order(timeline(store, "run-1"))] == ["running", "ended"]
             path.write_bytes(path.read_bytes() * 3000)
-            await set_run(store, "run-1", RunState.RUNNING, "site-2")
+            await set_run(store, "run-1", RunState.RUNNING, "site-2", again=True)
             assert await runs(store) == {"run-1": RunRecord(RunState.RUNNING, "site-2")}
             assert path.stat().st_size <= STATES.limit
 

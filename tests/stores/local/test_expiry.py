@@ -150,7 +150,7 @@ def test_a_run_stays_whose_stream_was_open_and_was_closed_while_its_files_were_l
 def test_a_run_stays_that_was_announced_while_its_files_were_looked_at(tmp_path: Path) -> None:
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
-        assert await expire(store, 7 * DAY, lambda: set_run(store, "run", RunState.RUNNING)) == []
+        assert await expire(store, 7 * DAY, lambda: set_run(store, "run", RunState.RUNNING, again=True)) == []
         assert await runs(store) == {"run": RunRecord(RunState.RUNNING)}
 
     play(tmp_path, act)
@@ -162,7 +162,7 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
         was = extent(store.root / "run")
         write, go_on, looked = notes.add, threading.Event(), asyncio.Event()
         monkeypatch.setattr(notes, "add", lambda *what: go_on.wait() and write(*what))
-        writing = asyncio.create_task(set_run(store, "run", RunState.RUNNING))
+        writing = asyncio.create_task(set_run(store, "run", RunState.RUNNING, again=True))
         await asyncio.sleep(0)
 
         async def meanwhile() -> None:
