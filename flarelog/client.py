@@ -57,6 +57,7 @@ class Client:
         if tls is not None:
             tls.check("client")
         self.address = address
+        self.store: dict[str, object] = {}  # how the store stands that the receiver shares; empty: it shares none
         self.patience = TIMEOUT  # seconds of retries without an answer before CannotConnect is raised
         self._tls, self._proxy, self._token = tls, proxy, token
         self._channel = self._connect()
@@ -179,10 +180,14 @@ class Client:
         workers that hang, and log that. *so_far*: awaited again and again with the streams listed so far; the next
         page waits for it. Raises CannotConnect, NotAllowed.
         """
-        left_out: list[str] = []  # by each attempt
+        left_out: dict[str, None] = {}  # sentences
 
         def heard() -> None:
             self._waited = self._answered = True
+
+        def told(metadata: Any) -> None:
+            left_out.update(dict.fromkeys(calls.missing_in(metadata, self._ends.current)))
+            self.store = calls.store_in(metadata) or self.store
 
         found = await self._answer(
             lambda: listing.streams(
@@ -192,12 +197,12 @@ class Client:
                 within=within,
                 unstored=unstored,
                 heard=heard,
-                missing=left_out.append if some else None,
+                missing=told if some else None,
                 so_far=so_far,
             )
         )
-        if left_out:
-            log.warning("worker %s of %s does not answer: its sites are missing here", left_out[-1], self._ends.current)
+        for sentence in left_out:
+            log.warning("%s", sentence)
         return found
 
     def find(

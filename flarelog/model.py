@@ -413,6 +413,7 @@ class State:
     skew: float | None = None  # seconds that the producer's clock is ahead of the receiver's
     activity: Activity | None = None  # of its writers, as the producer told; None: unknown since bytes came
     health: Health | None = None  # of its machine; None: it came with another log of the site, or never
+    receiver: str = ""  # of those that share a store, the one that has it open, or had it last; empty: unknown
 
     @property
     def sends(self) -> bool:

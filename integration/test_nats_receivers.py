@@ -178,7 +178,7 @@ def test_a_run_ends_at_a_receiver_without_its_streams(place: Place, url: str) ->
     second, other = served(place, url)
     sidecar = place.sidecar(address)
     first.says("opened at offset 0")
-    until(lambda: "idle" in place.call("runs", "--receiver", other, "--json").printed, "the other one knows it")
+    until(lambda: "running" in place.call("runs", "--receiver", other, "--json").printed, "the other one knows it")
     with place.log.open("ab") as log:
         log.write(b"two\n" * 1000)
     assert place.call("run-end", RUN, "--receiver", other).ends() == 0

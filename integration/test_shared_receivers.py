@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,10 @@ def state_of(place: Place, address: str) -> str:
     return str(record["state"])
 
 
+def stored(place: Place, address: str) -> None:
+    until(lambda: place.call("streams", RUN, "--receiver", address).ends() == 0, "the log is stored", 10)
+
+
 def ended(place: Place, address: str) -> None:
     until(lambda: state_of(place, address) == "ended", "the run has ended", 5)
 
@@ -69,7 +74,7 @@ def test_a_run_with_a_log_open_at_the_other_receiver_is_removed_by_force_alone(
     sidecar = place.sidecar(here)
     with Writer(place.log, pause=0.01) as writer:
         writer.wrote(20_000)
-        until(lambda: bool(place.streams("--receiver", there)), "the log is stored")
+        stored(place, there)
         refused = place.call("rm", RUN, "--yes", "--receiver", there)
         ends(refused, 5)
         assert "a log of run run-1 is open: end the run first" in refused.said
@@ -78,3 +83,70 @@ def test_a_run_with_a_log_open_at_the_other_receiver_is_removed_by_force_alone(
     assert "was removed at the receiver" in sidecar.said
     for address in two:
         assert place.call("runs", "--json", "--receiver", address).records() == []
+
+
+def status(place: Place, address: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """The record of the one log, that of the store, and what is said on stderr."""
+    told = place.call("status", RUN, "--json", "--receiver", address)
+    told.ends()
+    log, store = told.records()
+    return log, store["store"], told.said
+
+
+def test_each_receiver_tells_which_one_has_a_log_and_how_the_store_stands(place: Place, two: tuple[str, str]) -> None:
+    here, there = two
+    place.sidecar(here)
+    with Writer(place.log, pause=0.01) as writer:
+        writer.wrote(20_000)
+        stored(place, there)
+        for address in two:
+            log, store, said = status(place, address)
+            assert log["state"] == "live"
+            assert str(log["receiver"]).endswith(here.partition(":")[2])
+            assert store["leaders"] == ["its only server"] or len(store["leaders"]) == 1
+            assert 20_000 < store["bytes"] < store["max_bytes"]
+            assert "no answer" not in said
+        table = place.call("status", RUN, "--receiver", there)
+        ends(table)
+        assert "RECEIVER" in table.printed
+        assert "store nats://" in table.printed
+
+
+def test_the_logs_of_a_killed_receiver_lose_their_link_until_their_sidecar_comes_to_another(
+    place: Place, url: str
+) -> None:
+    receivers = {address: program for program, address in (served(place, url), served(place, url))}
+    sidecar = place.sidecar(",".join(receivers))
+    with Writer(place.log, pause=0.01) as writer:
+        writer.wrote(20_000)
+        here, there = receivers
+        stored(place, here)
+        if str(status(place, here)[0]["receiver"]).endswith(there.partition(":")[2]):
+            here, there = there, here
+        receivers[here].kill()
+        log, _, said = status(place, there)
+        if log["state"] != "live":  # the sidecar is quick
+            assert log["state"] == "lost link"
+            assert "no answer from the receiver at" in said
+            assert log["seconds"] < 10
+        until(lambda: status(place, there)[0]["state"] == "live", "the log goes on at the other receiver", 20)
+        assert str(status(place, there)[0]["receiver"]).endswith(there.partition(":")[2])
+    ends(place.call("run-end", RUN, "--receiver", there))
+    ends(sidecar)
+    ended(place, there)
+    assert raw(place, "--receiver", there) == place.log.read_bytes()
+
+
+def test_of_two_sidecars_of_a_site_at_different_receivers_the_older_ends(place: Place, two: tuple[str, str]) -> None:
+    here, there = two
+    older = place.sidecar(here)
+    with Writer(place.log, pause=0.01) as writer:
+        writer.wrote(20_000)
+        stored(place, there)
+        newer = place.sidecar(there)
+        ends(older, 5)
+        assert "a newer sidecar has this log" in older.said
+        writer.wrote(20_000)
+        until(lambda: str(status(place, here)[0]["receiver"]).endswith(there.partition(":")[2]), "the newer one has it")
+    assert newer.stop() == 0, newer.talk()
+    assert raw(place, "--receiver", here) == place.log.read_bytes()

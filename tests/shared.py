@@ -44,6 +44,9 @@ class FakeShared:
                 yield one
         await asyncio.Event().wait()
 
+    async def standing(self) -> dict[str, object]:
+        return {"name": "a store", "leaders": ["server-0"], "behind": [], "bytes": 1, "max_bytes": 4}
+
     async def hear(self, answer: Answer) -> None:
         self.room.members[self] = answer
 
@@ -69,6 +72,7 @@ async def receivers(count: int = 2, **options: Any) -> AsyncIterator[tuple[Room,
         for number in range(count):
             end: Any = SharedStore(store, room)
             servers.append(Server(end, ServerOptions(**options)))
+            servers[-1].others._clock = lambda: 100.0  # nobody is silent, however slow the test is
             await servers[-1].runs.recall()
             await servers[-1].meet_others(f"r{number}:1")
         yield room, servers

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,6 +41,7 @@ from flarelog.viewers.standings import (
     called,
     reason_lines,
     status_record,
+    store_line,
     summary,
     trouble_lines,
     trouble_of,
@@ -100,7 +101,9 @@ table says why, and names a command that shows the stored bytes, or the URL of
 @click.command(
     help=f"{EXAMPLES}\n\nShow the state of each log, of all runs or of one.\n\n{TEXT}\n\n"
     "LAG is the number of bytes that the site has and the receiver lacks, as the sidecar reported it. CLOCK is how "
-    "far the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
+    "far the site's clock is ahead of the receiver's. RECEIVER, where several share a store, is the "
+    "one that has the log, or had it last; a line below the table names the store's leaders, replicas that are behind, "
+    "and its size. flarelog streams shows which files a log came from."
 )
 @run_argument()
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Show only sites that match. Repeatable.",
@@ -161,6 +164,7 @@ class Found(NamedTuple):
     troubles: Troubles | None = None  # None: unknown, or the caller may not see them
     earliest: Finding | None = None  # the earliest finding that may be a cause
     unmatched: Sequence[str] = ()  # a sentence for each wanted site that matches nothing
+    store: Mapping[str, object] = {}  # how the store stands that receivers share; empty: they share none
 
 
 @frozen
@@ -175,14 +179,14 @@ class _Asked:
     urls: LogUrls = LogUrls()
 
     def lines(self, look: Found) -> list[str]:
-        found, state, troubles, earliest, _ = look
+        found, state, troubles, earliest, _, store = look
         leads = Leads(self.place, self.urls, int(time.time() * 1000))
         if self.as_json:
             import json  # a table needs none
 
             known = {info.stream: troubles.get(info.stream, ()) for info in found} if troubles is not None else {}
             records = (status_record(info, self.quiet_after, leads, known.get(info.stream)) for info in found)
-            return list(map(json.dumps, records))
+            return [*map(json.dumps, records), *([json.dumps({"store": store})] if store else ())]
         head = summary(found, self.quiet_after)
         head = f"{shown(self.run)} {state}: {head}" if state else head
         return [
@@ -192,6 +196,7 @@ class _Asked:
             *exit_lines(found),
             *trouble_lines(self.run, troubles or {}, earliest, self.place),
             *health.warnings(found),
+            *([store_line(store)] if store else ()),
             *(self._health(found) if self.wide else ()),
         ]
 
@@ -204,6 +209,8 @@ class _Asked:
 
     def _table(self, found: list[StreamInfo], troubles: Troubles, earliest: Finding | None) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
+        if receivers := any(info.state is not None and info.state.receiver for info in found):
+            rows[0] = (*rows[0], RECEIVER)
         if troubled := any(each.is_root for those in troubles.values() for each in those):
             rows[0] = (*rows[0], FINDINGS)
         every = [each for those in troubles.values() for each in those]
@@ -219,14 +226,15 @@ class _Asked:
                     "-" if behind is None else f"{behind:,}",
                     "-" if state.skew is None else ahead(state.skew),
                     str(len(info.gaps)),
+                    *((state.receiver or "-",) if receivers else ()),
                     *((trouble_of(troubles.get(info.stream, ())),) if troubled else ()),
                 )
             )
         return [row[bool(self.run) :] for row in rows] if found else []
 
 
-FINDINGS = "FINDINGS"
-_LEAST = ("CLOCK", "BYTES/S", FINDINGS, "LAG", "BYTES")  # columns that a narrow terminal loses, in this order
+FINDINGS, RECEIVER = "FINDINGS", "RECEIVER"
+_LEAST = ("CLOCK", "BYTES/S", FINDINGS, RECEIVER, "LAG", "BYTES")  # columns that a narrow terminal loses, in this order
 _LEAST_HEALTH = ("UP", "PEAK", "LOAD", "CORES", "WAITING", "OOM KILLS", "DISK FREE")
 _SHORTEST = 8  # columns to which names are shortened
 _NARROWEST = 20  # minimum columns for a wrapped sentence
@@ -246,7 +254,9 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
         room = max(_SHORTEST, max(len(row[at]) for row in shown) - over)
         for row in shown if over > 0 else ():
             row[at] = row[at] if len(row[at]) <= room else f"{row[at][: (room - 1) // 2]}…{row[at][-(room // 2) :]}"
-    numbers = [at for at in range(shown[0].index("STATE") + 1, len(shown[0])) if shown[0][at] != FINDINGS]
+    numbers = [
+        at for at in range(shown[0].index("STATE") + 1, len(shown[0])) if shown[0][at] not in (FINDINGS, RECEIVER)
+    ]
     return aligned(shown, numbers)
 
 
@@ -258,13 +268,15 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         unmatched = await unmatched_sites(asked.run, asked.patterns, found, store, connected)
-    state = ""
+    state, shared = "", dict[str, object]()
     if connected is not None:
+        shared = connected.store
         state = await _state(asked.run, connected) if asked.run else ""
     elif store is not None:
         from flarelog.stores import choose  # asking a receiver needs no store
         from flarelog.stores.runs import STATES, record_of
 
+        shared = dict(await choose.standing(choose.reader(store)))
         found = [replace(info, state=State(grown=_age(info))) for info in found]
         state = record_of(await choose.reader(store).note(STATES, asked.run)).state.value if asked.run else ""
     if state and not asked.patterns:
@@ -277,10 +289,10 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     for each in troubles or ():
         by_stream[each.stream].append(each)
     if not troubles:
-        return Found(found, state, by_stream if troubles is not None else None, unmatched=unmatched)
+        return Found(found, state, by_stream if troubles is not None else None, None, unmatched, shared)
     from flarelog.detect.across import first_root  # imported already, to judge the findings
 
-    return Found(found, state, by_stream, first_root(troubles), unmatched)
+    return Found(found, state, by_stream, first_root(troubles), unmatched, shared)
 
 
 async def _troubles(

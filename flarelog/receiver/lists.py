@@ -20,6 +20,7 @@ from flarelog.model import Action, RunInfo, State, StreamId, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.policy import Identity, site_of
 from flarelog.receiver.callers import Callers
+from flarelog.receiver.elsewhere import Elsewhere, Seen
 from flarelog.receiver.findings import Findings
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
@@ -57,10 +58,11 @@ class Lists:
         states: States,
         found: Findings | None,
         unopened: Unopened,
+        elsewhere: Elsewhere,
     ) -> None:
         self._store, self._callers, self._runs = store, callers, runs
         self._sessions, self._states, self._found = sessions, states, found
-        self._unopened = unopened
+        self._unopened, self._elsewhere = unopened, elsewhere
         self._turns = Turns()
         self._records = Turns(2, 1)  # reads of the notes of unopened logs, which take a thread each
 
@@ -103,6 +105,10 @@ class Lists:
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """The stored streams that *asked* names and *identity* may list, in messages."""
         guard, streams = self._callers.guard, 0
+        seen = await self._elsewhere.of(asked.run, asked.site)
+        asks, shared = calls.takes_some(context.invocation_metadata()), self._store.shared
+        if asks and shared is not None and self._callers.may_see(identity, asked.run):
+            context.set_trailing_metadata(calls.about_shared(seen.silent, await shared.standing()))
         gone: dict[tuple[str, str], dict[str, int]] = {}  # by run and site: the logs that timed out before the start
 
         def wanted(run: str, site: str) -> bool:
@@ -113,7 +119,7 @@ class Lists:
         prefix += f"{asked.site}/" if asked.run and asked.site else ""
         whole = asked.unstored and not (asked.within or asked.one_a_site)
         if asked.within:
-            held = self._grown(asked, wanted)
+            held = self._grown(asked, wanted, seen)
         else:
             held = self._store.list(
                 prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted, unreadable=whole
@@ -128,7 +134,7 @@ class Lists:
                 streams += len(infos)
                 for info in infos:
                     lengths = lengths_at(await self._store.history(info.stream), asked.times) if asked.times else ()
-                    state = await self._state(info, gone)
+                    state = await self._state(info, gone, seen)
                     marks = () if asked.one_a_site or asked.within else info.marks
                     told = replace(self._told(info), state=state, marks=marks, lengths=lengths)
                     for part in parts_of(told):
@@ -139,11 +145,12 @@ class Lists:
                 if not infos or streams == asked.limit:
                     return
 
-    async def _state(self, info: StreamInfo, gone: dict[tuple[str, str], dict[str, int]]) -> State:
-        """The state of the stream of *info*. If it was not opened since the start, the store knows whether it had
-        timed out before; *gone* keeps what was read.
+    async def _state(self, info: StreamInfo, gone: dict[tuple[str, str], dict[str, int]], seen: Seen) -> State:
+        """The state of the stream of *info*. If it was not opened since the start, here or at another receiver, the
+        store knows whether it had timed out before; *gone* keeps what was read.
         """
-        stream, state = info.stream, self._states.of(info.stream, info.grown or info.begun)
+        stream = info.stream
+        state = seen.state(stream, self._states.of(stream, info.grown or info.begun))
         away, timeout = state.changed or 0.0, state.idle_timeout
         if info.sealed or state.linked or state.heard is not None or away >= timeout:
             return state
@@ -157,13 +164,24 @@ class Lists:
         """*info*, not sealed if its producer has more bytes since the seal, and was told to wait with them."""
         return replace(info, sealed=False) if info.sealed and self._states.keeps(info.stream, info.committed) else info
 
-    async def _grown(self, asked: Listing, wanted: Callable[[str, str], bool]) -> AsyncGenerator[StreamInfo, None]:
-        """The open streams that have grown lately, from memory alone."""
-        for stream in sorted(self._states.grown(asked.run, asked.site, asked.within / 1000)):
-            behind = (stream.run, stream.site, stream.log) > asked.after
-            appender = self._sessions.appender(stream) if behind and wanted(stream.run, stream.site) else None
-            if appender is not None:
-                yield appender.info
+    async def _grown(
+        self, asked: Listing, wanted: Callable[[str, str], bool], seen: Seen
+    ) -> AsyncGenerator[StreamInfo, None]:
+        """The open streams that have grown lately, from the memory of all receivers alone."""
+        within = asked.within / 1000
+        own = {
+            one: appender.info
+            for one in self._states.grown(asked.run, asked.site, within)
+            if (appender := self._sessions.appender(one)) is not None
+        }
+        theirs = {
+            one: info
+            for one, info in seen.infos.items()
+            if info.state is not None and info.state.linked and (info.state.grown or 0.0) <= within
+        }
+        for info in sorted({**theirs, **own}.values(), key=names_of):
+            if names_of(info) > asked.after and wanted(info.stream.run, info.stream.site):
+                yield info
 
     async def _some(self, found: AsyncGenerator[StreamInfo, None], peer: str, most: int) -> list[StreamInfo]:
         """The next streams of *found*, in one turn; empty at the end."""
@@ -225,8 +243,12 @@ class Lists:
                     for info in infos:
                         yield self._told(info)
 
+        elsewhere = await self._elsewhere.of(run)
+
         def sent(stream: StreamId) -> bool:  # a producer that waits is connected, and has its stream open now and then
-            return stream in self._sessions or self._states.sends(stream)
+            there = elsewhere.infos.get(stream)
+            theirs = there is not None and there.state is not None and there.state.sends
+            return theirs or stream in self._sessions or self._states.sends(stream)
 
         async with (
             contextlib.aclosing(seen()) as streams,

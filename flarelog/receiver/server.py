@@ -25,6 +25,7 @@ from flarelog.receiver.admission import Admission
 from flarelog.receiver.call import Call
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.control import Control
+from flarelog.receiver.elsewhere import Elsewhere
 from flarelog.receiver.findings import Findings
 from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.intake import Intake
@@ -103,6 +104,7 @@ class Server:
             lost=lambda run: self.intake.lost(run),
             met=self.states.of_run,
         )
+        elsewhere = self.elsewhere = Elsewhere(others, self.states, sessions)
         self.removals = Removals(
             store,
             runs,
@@ -134,7 +136,7 @@ class Server:
             self.findings.grew if self.findings is not None else _nothing,
             self.findings.ends if self.findings is not None else _nothing,
         )
-        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.unopened)
+        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.unopened, elsewhere)
         self.control = Control(callers, runs, self.admission, self.removals)
         self._reads, self._callers = Reads(store, callers), callers
 
@@ -234,6 +236,7 @@ class Server:
             "Producers": self.runs.producers,
             "Hold": removals.hold_elsewhere,
             "LetGo": removals.let_go,
+            "States": self.elsewhere.answer,
         }
         await self.others.start(f"{own}:{port}", answers)
 

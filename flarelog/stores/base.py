@@ -264,6 +264,11 @@ class Shared(Protocol):
         while the store is away.
         """
 
+    async def standing(self) -> Mapping[str, object]:
+        """How the store stands, for people, as JSON can hold it: its name, and either trouble, or leaders, behind (the
+        servers whose replicas are), bytes and max_bytes. It takes a second at most.
+        """
+
     async def hear(self, answer: Callable[[bytes], Awaitable[Sequence[bytes]]]) -> None:
         """Call *answer* with each message of another receiver from now on; it returns the answers to a question."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -83,6 +83,15 @@ def reader(place: Place) -> Reader:
 async def strangers(store: Reader, run: str) -> Sequence[str]:
     """A sentence for each file in *run* that looks like a log and has no record. Raises InvalidName."""
     return await store.strangers(run) if isinstance(store, LocalReader) else ()
+
+
+async def standing(store: Reader) -> Mapping[str, object]:
+    """How *store* stands, as ``Shared.standing``; empty for one that receivers do not share."""
+    if isinstance(store, LocalReader):
+        return {}
+    from flarelog.stores.nats.reader import NatsReader
+
+    return await store.standing() if isinstance(store, NatsReader) else {}
 
 
 async def inspected(url: str) -> AsyncGenerator[Seen, None]:

@@ -15,7 +15,7 @@ from flarelog.model import API, Generation, State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, command, look
 from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, present, spoken, standing
 from flarelog.records import Reason, exit_record, reason, whose
-from flarelog.text import legible, several, some
+from flarelog.text import legible, several, sized, some
 from flarelog.values import changed, frozen
 from flarelog.viewers import health
 
@@ -304,6 +304,23 @@ def trouble_record(found: Sequence[Finding] | None) -> dict[str, object] | None:
     }
 
 
+def store_line(store: Mapping[str, object]) -> str:
+    """A sentence about how the store stands that receivers share."""
+    name, trouble = legible(str(store.get("name", ""))), store.get("trouble")
+    if trouble:
+        return f"store {name}: no answer about its state: {legible(str(trouble))}"
+    leaders, late = (_names(store.get(key)) for key in ("leaders", "behind"))
+    used, most = store.get("bytes"), store.get("max_bytes")
+    parts = [f"led by {leaders}" if leaders else "", f"replicas behind or away: {late}" if late else ""]
+    if isinstance(used, int) and isinstance(most, int) and most > 0:
+        parts.append(f"{sized(used)} of {sized(most)} used ({used / most:.0%})")
+    return f"store {name}: {'; '.join(filter(None, parts))}"
+
+
+def _names(found: object) -> str:
+    return ", ".join(legible(str(one)) for one in found) if isinstance(found, list | tuple) else ""
+
+
 def status_record(
     info: StreamInfo, quiet_after: float, leads: Leads, found: Sequence[Finding] | None
 ) -> dict[str, object]:
@@ -323,6 +340,7 @@ def status_record(
         "incomplete": None if info.unstored else completeness(info).sentence or None,
         "last_byte_seconds": state.grown if info.committed else None,
         "last_heard_seconds": state.heard,
+        "receiver": state.receiver or None,
         "clock_ahead_seconds": state.skew,
         "health": health.figures(state.health),
         "exit": exit_record(info.exits[-1]) if info.exits else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, cast
 
 import grpc
@@ -120,6 +120,7 @@ def read(channel: grpc.aio.Channel) -> Any:
 
 
 _SOME, _MISSING = "flarelog-some", "flarelog-missing"
+_SILENT, _STORE = "flarelog-silent", "flarelog-store"
 TAKES_SOME = ((_SOME, "1"),)
 """Metadata of a List that accepts a partial answer: the receiver leaves out a worker that hangs."""
 
@@ -134,10 +135,39 @@ def missing_some(workers: Iterable[int]) -> tuple[tuple[str, str], ...]:
     return ((_MISSING, ", ".join(map(str, workers))),)
 
 
-def missing_in(metadata: Metadata | None) -> str:
-    """The numbers of the missing workers from the trailing metadata of a List; empty if none is missing."""
-    found = [value for key, value in metadata or () if key == _MISSING and isinstance(value, str)]
-    return legible(found[0], 80) if found else ""
+def about_shared(silent: Iterable[str], store: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """The trailing metadata of a List at one of several receivers of a *store*: how that stands, and which of them did
+    not say what they know.
+    """
+    import json  # a store that receivers share is rare
+
+    names = ", ".join(silent)
+    return ((_STORE, json.dumps(store)), *(((_SILENT, names),) if names else ()))
+
+
+def store_in(metadata: Metadata | None) -> dict[str, object]:
+    """How the receivers' store stands, from the trailing metadata of a List; empty: not said."""
+    raw = next((value for key, value in metadata or () if key == _STORE and isinstance(value, str)), "")
+    if not raw:
+        return {}
+    import json  # a store that receivers share is rare
+
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def missing_in(metadata: Metadata | None, address: str) -> list[str]:
+    """Sentences about what the List of the receiver at *address* lacks, from its trailing metadata."""
+    said = {key: legible(value, 300) for key, value in metadata or () if isinstance(value, str)}
+    found = []
+    if workers := said.get(_MISSING):
+        found.append(f"worker {workers} of {address} does not answer: its sites are missing here")
+    if receivers := said.get(_SILENT):
+        found.append(f"no answer from the receiver at {receivers}: the logs that it has are shown without a link")
+    return found
 
 
 def list_streams(channel: grpc.aio.Channel) -> Any:

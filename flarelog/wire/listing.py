@@ -44,7 +44,7 @@ async def streams(
     times: Sequence[int] = (),
     within: float = 0.0,
     unstored: bool = False,
-    missing: Callable[[str], object] | None = None,
+    missing: Callable[[Any], object] | None = None,
     heard: Callable[[], object] = lambda: None,
     so_far: Callable[[Sequence[StreamInfo]], Awaitable[object]] | None = None,
 ) -> list[StreamInfo]:
@@ -54,9 +54,10 @@ async def streams(
     the last so many seconds, without their marks; older receivers ignore it.
     *unstored*: include the logs that are no streams, if the receiver reports them.
     *one_a_site*: only the first stream of each site, without its marks; older receivers ignore it. *timeout*,
-    *silence*: seconds that a page, and a message, may take. *missing*: called with the numbers of the receiver's
-    workers that did not answer, whose streams are missing; None: wait for their answers. *heard*: called for
-    each message. *so_far*: called after each page but the last with the streams so far; it may delay the next page.
+    *silence*: seconds that a page, and a message, may take. *missing*: called with the trailing metadata, which names
+    the workers and receivers that did not answer (``calls.missing_in``); None: wait for the workers' answers. *heard*:
+    called for each message. *so_far*: called after each page but the last with the streams so far; it may delay the
+    next page.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an invalid answer, or answers larger than MAX_LISTED.
     """
@@ -67,8 +68,8 @@ async def streams(
         how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
         call = calls.list_streams(channel)(asked, timeout=timeout, **how)
         more = await listed.page(call, size, silence)
-        if missing is not None and (workers := calls.missing_in(await call.trailing_metadata())):
-            missing(workers)
+        if missing is not None:
+            missing(await call.trailing_metadata())
         if not more:
             return listed.found
         if so_far is not None:

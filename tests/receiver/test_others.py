@@ -10,12 +10,15 @@ import pytest
 
 from flarelog.errors import InUse, Unavailable
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Code, Open, Removed, StreamId
+from flarelog.model import Code, Open, Removed, StreamId, StreamInfo
 from flarelog.receiver import others, runs
+from flarelog.receiver.elsewhere import Seen
 from flarelog.receiver.others import GONE, SILENT, Others
 from flarelog.receiver.server import Server
+from flarelog.stores.runs import STATES, changes
+from flarelog.wire.codec.lists import Listing
 from flarelog.wire.codec.push import Request
-from tests.receiver.test_removals import END, pushed, staying
+from tests.receiver.test_removals import END, listed, pushed, staying
 from tests.receiver.test_server import CHUNK, DATA, OPEN, Call
 from tests.shared import FakeShared, Room, receivers
 
@@ -126,9 +129,6 @@ def test_a_run_that_is_announced_at_one_receiver_is_known_at_the_other() -> None
 
 def test_a_run_ends_at_a_receiver_without_its_streams_after_they_have_left_the_other_and_once() -> None:
     async def act(room: Room, one: Server, other: Server) -> None:
-        ended: list[str] = []
-        for server in (one, other):
-            server.bus.subscribe(lambda notice: ended.append(notice.run), Event.END_RUN)
         call = Draining([OPEN, CHUNK, END])
         pushing = asyncio.create_task(other.push(None, call))
         while len(call.replies) < 2:
@@ -144,7 +144,9 @@ def test_a_run_ends_at_a_receiver_without_its_streams_after_they_have_left_the_o
         assert call.replies[-1].code is Code.SEALED
         assert one.runs.state(RUN) is other.runs.state(RUN) is RunState.ENDED
         await asyncio.gather(*other._tasks, *one._tasks)
-        assert ended == [RUN]
+        for server in (one, other):
+            recorded = [change.text for change in changes(await server.store.note(STATES, RUN))]
+            assert recorded == ["registered", "running", "ending", "ended"]
 
     play(act)
 
@@ -174,6 +176,48 @@ def test_a_late_receiver_moves_no_run_back_and_an_ended_run_is_announced_again()
         assert one.runs.state(RUN) is other.runs.state(RUN) is RunState.RUNNING
 
     play(act)
+
+
+def test_each_receiver_tells_the_state_of_a_log_that_is_open_at_the_other() -> None:
+    async def act(room: Room, one: Server, other: Server) -> None:
+        async with staying(other):
+            for server in (one, other):
+                (info,) = await states(server)
+                assert info.state is not None
+                assert (info.state.linked, info.state.receiver) == (True, "r1:1")
+                (info,) = await states(server, within=5000)
+                assert info.committed == len(DATA)
+                (run,) = await listed(server)
+                assert (run.open, run.standing(live=True)) == (1, "running")
+            room.deaf.add(of(other))
+            one.others._known[other.others._own].heard -= SILENT + 1
+            one.elsewhere._kept.clear()
+            one.states._start -= 1000  # seconds
+            (info,) = await states(one)
+            assert info.state is not None
+            assert not info.state.linked
+            assert SILENT < (info.state.changed or 0.0) < 2 * SILENT  # it is lost no longer than its receiver is
+            assert await one.elsewhere.of(RUN) == Seen({}, ["r1:1"], SILENT + 1, "r0:1")
+
+    play(act)
+
+
+def test_the_state_of_a_log_that_moved_is_that_of_the_receiver_that_had_it_last() -> None:
+    async def act(room: Room, one: Server, other: Server) -> None:
+        await pushed(one, OPEN, CHUNK)
+        one.states._left[OPEN.stream].changed -= 1.0  # type: ignore[operator]
+        await pushed(other, OPEN)
+        for server in (one, other):
+            (info,) = await states(server)
+            assert info.state is not None
+            assert info.state.receiver == "r1:1"
+
+    play(act)
+
+
+async def states(server: Server, **asked: Any) -> list[StreamInfo]:
+    found: Any = server.lists.streams(Listing(RUN, **asked), Call([]))
+    return [part[0] async for part in found]
 
 
 def test_a_run_with_a_log_open_at_another_receiver_goes_by_force_alone_and_its_producer_stays_out() -> None:

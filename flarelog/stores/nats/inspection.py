@@ -11,6 +11,7 @@ from flarelog.errors import FlarelogError
 from flarelog.stores.nats.engine import Engine, WrongLast
 from flarelog.stores.nats.layout import Layout
 from flarelog.stores.nats.setup import NotSetUp, opened
+from flarelog.stores.nats.standing import behind, leader
 from flarelog.stores.nats.url import Url
 from flarelog.text import several, sized
 
@@ -61,18 +62,13 @@ async def inspected(place: str) -> AsyncGenerator[Seen, None]:
 
 
 def _replicas(streams: Mapping[str, dict[str, Any]]) -> Seen:
-    leaders, behind = Counter[str](), set[str]()
-    for found in streams.values():
-        cluster = found.get("cluster") or {}
-        leaders[cluster.get("leader") or "its only server"] += 1
-        behind |= {
-            each["name"] for each in cluster.get("replicas") or [] if not each.get("current") or each.get("offline")
-        }
+    leaders = Counter(leader(found) for found in streams.values())
+    late = sorted({name for found in streams.values() for name in behind(found)})
     fewest = min(int(found["config"].get("num_replicas", 1)) for found in streams.values())
     led = ", ".join(f"{name} leads {several(count, 'stream')}" for name, count in sorted(leaders.items()))
     said = f"each byte is on {several(fewest, 'server')}: {led}"
-    if behind:
-        return Seen("warn", "replicas", f"{said}; behind or away: {', '.join(sorted(behind))}", "look at these servers")
+    if late:
+        return Seen("warn", "replicas", f"{said}; behind or away: {', '.join(late)}", "look at these servers")
     if fewest < 3:
         fix = "flarelog store init --replicas 3"
         return Seen("warn", "replicas", f"{said}; the store stands still while it is away", fix)

@@ -26,6 +26,7 @@ from flarelog.stores.nats.layout import Layout
 from flarelog.stores.nats.notes import Notes
 from flarelog.stores.nats.reading import Cursor, all_marks, reads
 from flarelog.stores.nats.setup import opened
+from flarelog.stores.nats.standing import Look
 from flarelog.stores.nats.url import Url
 from flarelog.stores.notes import Kind
 
@@ -61,7 +62,13 @@ class NatsReader:
                 raise
             self._catalogue = Catalogue(self.engine, self.layout)
             self._notes = Notes(self.engine, self.layout)
+            self._look = Look(self.engine, self.layout, self.name)
             self._is_connected = True
+
+    async def standing(self) -> Mapping[str, object]:
+        """As ``Shared.standing``."""
+        await self._connected()
+        return await self._look.standing()
 
     async def __aexit__(self, *_: object) -> None:
         await self.engine.close()

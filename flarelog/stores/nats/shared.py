@@ -10,6 +10,7 @@ from nats.aio.msg import Msg
 
 from flarelog.stores.nats.engine import Engine
 from flarelog.stores.nats.layout import Layout
+from flarelog.stores.nats.standing import Look
 
 ALL = "all.receivers"
 
@@ -17,7 +18,8 @@ ALL = "all.receivers"
 class NatsShared:
     """The messages of one receiver and the others; *own* marks those that it has sent itself."""
 
-    def __init__(self, engine: Engine, layout: Layout, own: str) -> None:
+    def __init__(self, engine: Engine, layout: Layout, own: str, look: Look) -> None:
+        self.standing = look.standing
         self._engine, self._subject, self._own = engine, layout.word(ALL), own.encode()
         self._tasks = set[asyncio.Task[None]]()
 

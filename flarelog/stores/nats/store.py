@@ -57,7 +57,7 @@ class NatsStore(NatsReader):
         self._at_hand = 0
         self._own = os.urandom(4).hex()
         self._tasks = set[asyncio.Task[None]]()
-        self.shared = NatsShared(self.engine, self.layout, self._own)
+        self.shared = NatsShared(self.engine, self.layout, self._own, self._look)
         await self.engine.hear(self.layout.word("*"), self._heard)
         return self
 

@@ -76,6 +76,7 @@ def health_of(message: pb.News | pb.State | pb.Moment) -> Health | None:
 
 
 MAX_HELD = 2048  # characters of the reason why a producer was paused
+MAX_PLACE = 300  # characters of a receiver's host and port
 _AGES = ("changed", "heard", "grown", "skew")
 _OLDEST = 1 << 50  # milliseconds; a float still holds it exactly
 _MOST_32 = (1 << 32) - 1
@@ -89,6 +90,7 @@ def set_state(message: pb.State, state: State) -> None:
         value = getattr(state, name)
         if value is not None:
             setattr(message, f"{name}_ms", round(value * 1000))
+    message.receiver = state.receiver
     _set_activity(message, state.activity)
     set_health(message, state.health)
 
@@ -104,5 +106,6 @@ def state_of(message: pb.State) -> State:
         end=min(message.end, MAX_OFFSET),
         activity=_activity(message),
         health=health_of(message),
+        receiver=legible(message.receiver, MAX_PLACE),
         **ages,
     )
