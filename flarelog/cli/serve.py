@@ -229,7 +229,7 @@ async def _serve(
             server.spawn(_copy(store, copied))
         await server.start()
         if keep and server.is_home:
-            server.spawn(Retention(store, keep, server.expire).run())
+            server.spawn(Retention(store, keep, server.expire, lambda: server.others.is_first).run())
         try:
             if workers is None:
                 announce(server.address, server.reader_address)

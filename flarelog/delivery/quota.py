@@ -193,6 +193,10 @@ class Quota:
         """Set the stored bytes of *stream* to *size*."""
         self._add(stream, size - self._held.get(stream.run, {}).get(stream, 0))
 
+    def size(self, stream: StreamId) -> int:
+        """The stored bytes of *stream*, as far as they were counted."""
+        return self._held.get(stream.run, {}).get(stream, 0)
+
     def found(self, stream: StreamId, size: int) -> None:
         """Set the stored bytes of *stream* to *size*, from a listing; an open stream's own count is newer and stays.
 

@@ -20,6 +20,7 @@ from flarelog.errors import FlarelogError, Full
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, Open, StreamId
 from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.others import Others
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
@@ -41,9 +42,11 @@ class Admission:
         sessions: Sessions,
         quota: Quota,
         workers: Workers | None,
+        others: Others,
         check: Callable[[Open], None],
     ) -> None:
         self._store, self._runs, self._sessions, self._quota, self._check = store, runs, sessions, quota, check
+        self._others = others
         self._home = workers if workers is not None and not workers.home else None
         self._announced_only = options.announced_runs_only
         self._sites = Names(
@@ -81,11 +84,11 @@ class Admission:
                 raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver, {how}")
             # With TLS the policy has allowed the producer to push only as the site in its certificate.
             await self._runs.announce(run, Event.START_RUN, stream.site)
-        await self._learn(run)
+        await self._learn(run, stream.site)
         self._sites.admit(run, stream.site)
 
-    async def _learn(self, run: str) -> None:
-        if not self._sites.known(run):
+    async def _learn(self, run: str, site: str) -> None:
+        if not self._sites.known(run) or (self._others.may_be and not self._sites.has(run, site)):
             self._sites.learn(run, *await self._store.names(run))
 
     def _is_admitted(self, stream: StreamId) -> bool:
@@ -105,7 +108,7 @@ class Admission:
         """Whether *site* is, or was, in *run*."""
         if self._runs.state(run) is RunState.UNKNOWN:
             return False
-        await self._learn(run)
+        await self._learn(run, site)
         return self._sites.has(run, site)
 
     async def open(self, opened: Open, peer: str) -> Appender:

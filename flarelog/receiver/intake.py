@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from flarelog.bus import Bus
 from flarelog.completeness import Losses, is_loss, loss_sentence
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused, size_of
-from flarelog.errors import TAKEN_OVER
+from flarelog.errors import TAKEN_OVER, FlarelogError
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Mark, News, Open, StreamId
 from flarelog.names import DOCTORS_LOG
@@ -24,7 +25,7 @@ from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Turns
-from flarelog.receiver.runs import Runs
+from flarelog.receiver.runs import Runs, Spawn
 from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import HELD_FOR, States
@@ -62,7 +63,13 @@ class Intake:
         lately: Lately,
         grew: Callable[[StreamId], None],
         ends: Callable[[StreamId], None],
+        took: Callable[[StreamId, int], None],
+        went_on: Callable[[StreamId], Awaitable[bool]] | None,
+        spawn: Spawn,
     ) -> None:
+        """*took*: called with the bytes that are about to be stored; *went_on*: whether a stream that was left here
+        went on at another receiver of the store; None: there is none.
+        """
         self.incarnation, self.idle_timeout = incarnation, options.idle_timeout
         self.callers, self.sessions, self.pressure, self.lately = callers, sessions, pressure, lately
         self.unpacking = Unpacking(taken=options.compression != "off")
@@ -71,7 +78,8 @@ class Intake:
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: a site has one place in the queue, however many streams it sends
         self.states, self.happenings, self.unopened = states, happenings, unopened
-        self.grew, self.ends = grew, ends
+        self.grew, self.ends, self._took = grew, ends, took
+        self._went_on, self._spawn = went_on, spawn
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         # Streams that were left without a receipt, and whether their producers are expected to come back.
         self._silent: dict[StreamId, tuple[asyncio.TimerHandle, bool]] = {}
@@ -139,12 +147,31 @@ class Intake:
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=not loss)
         else:
             loop = asyncio.get_running_loop()
-            timer = loop.call_later(self.idle_timeout, self._timed_out, stream)
+            timer = loop.call_later(self.idle_timeout, self._times_out, stream)
             self._silent[stream] = timer, session.is_awaited
 
     def lost(self, run: str) -> list[StreamId]:
         """The logs of *run* that lost their producers less than the idle timeout ago."""
         return [stream for stream, (_, awaited) in self._silent.items() if stream.run == run and awaited]
+
+    def _times_out(self, stream: StreamId) -> None:
+        if self._went_on is None:
+            self._timed_out(stream)
+        else:
+            self._spawn(self._timed_out_here(stream, self._went_on))
+
+    async def _timed_out_here(self, stream: StreamId, went_on: Callable[[StreamId], Awaitable[bool]]) -> None:
+        silent, moved = self._silent.get(stream), False
+        with suppress(FlarelogError):
+            moved = await went_on(stream)
+        if silent is None or self._silent.get(stream) is not silent:
+            return  # it was opened again, or removed
+        if not moved:
+            self._timed_out(stream)
+            return
+        del self._silent[stream]
+        self.happenings.paused.pop(stream, None)
+        self.states.drop(stream)
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)
@@ -179,6 +206,7 @@ class Intake:
         self._quota.take(stream, size)
         self._admission.writes(stream)
         self.states.took(stream, size)
+        self._took(stream, size)
         self.sessions.windows.took(session.window, size)
         session.unanswered += size
 

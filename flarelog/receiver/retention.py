@@ -106,11 +106,17 @@ class Ages:
 
 class Retention:
     """Keeps *store* within the limits *keep*. *remove*: removes a run if its extent is unchanged, and logs the reason;
-    raises InUse or NotFound otherwise.
+    raises InUse or NotFound otherwise. *is_due*: whether this receiver, of those that share the store, does so now.
     """
 
-    def __init__(self, store: Store, keep: Keep, remove: Callable[[str, Extent, str], Awaitable[None]]) -> None:
-        self._store, self._keep, self._remove = store, keep, remove
+    def __init__(
+        self,
+        store: Store,
+        keep: Keep,
+        remove: Callable[[str, Extent, str], Awaitable[None]],
+        is_due: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store, self._keep, self._remove, self._is_due = store, keep, remove, is_due
         self._ages = Ages()
         self._looked: float | None = None  # by the monotonic clock
         self._said: dict[str, float] = {}
@@ -120,7 +126,8 @@ class Retention:
         while True:
             began = time.monotonic()
             try:
-                await self.look(time.time(), began)
+                if self._is_due():
+                    await self.look(time.time(), began)
             except FlarelogError as error:
                 self._say(f"old runs cannot be removed: {error}", began)
             every = EVERY if self._keep.size is None else EVERY_FULL

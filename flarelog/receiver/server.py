@@ -41,6 +41,7 @@ from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.standing import Standing
 from flarelog.receiver.states import States
+from flarelog.receiver.taken import Taken
 from flarelog.receiver.unopened import Unopened
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.receiver.workers.cluster import Workers
@@ -97,6 +98,7 @@ class Server:
             return [one for one in held if one.run == run and site in ("", one.site) and self.states.asks(one)]
 
         self.pressure = Pressure(options, sessions, lately)
+        taken = self.taken = Taken(others, self.quota, self.pressure)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
         runs = self.runs = Runs(
             *(store, self.bus, options, sessions, workers, is_away, self.spawn, others),
@@ -118,7 +120,7 @@ class Server:
             self.unopened.waits,
             asking,
         )
-        self.admission = Admission(store, options, runs, sessions, self.quota, workers, self.removals.check)
+        self.admission = Admission(store, options, runs, sessions, self.quota, workers, others, self.removals.check)
         self.intake = Intake(
             options,
             workers.incarnation if workers is not None else os.urandom(8),
@@ -135,6 +137,9 @@ class Server:
             lately,
             self.findings.grew if self.findings is not None else _nothing,
             self.findings.ends if self.findings is not None else _nothing,
+            taken.take,
+            self._went_on if others.may_be else None,
+            self.spawn,
         )
         self.lists = Lists(store, callers, runs, sessions, self.states, self.findings, self.unopened, elsewhere)
         self.control = Control(callers, runs, self.admission, self.removals)
@@ -159,6 +164,8 @@ class Server:
             await self.meet_others(self.address)
             self.spawn(self.others.run())
             self.spawn(self.runs.watch())
+            if self.taken.counts:
+                self.spawn(self.taken.run())
         self.spawn(self.pressure.watch())
         self.spawn(self._count_inodes())
         self.spawn(self.recording.run())
@@ -236,6 +243,7 @@ class Server:
             "Producers": self.runs.producers,
             "Hold": removals.hold_elsewhere,
             "LetGo": removals.let_go,
+            "Took": self.taken.told,
             "States": self.elsewhere.answer,
         }
         await self.others.start(f"{own}:{port}", answers)
@@ -288,6 +296,14 @@ class Server:
         found = await self.removals.remove(run, barred=False, was=was)
         log.info("run %s: removed, because %s", run, why)
         self.guard.removed("this receiver", self.address, run, "", found)
+
+    async def _went_on(self, stream: StreamId) -> bool:
+        """Whether *stream*, which was left here, went on at another receiver, or has its receipt."""
+        own = self.states.of(stream)
+        if (await self.elsewhere.of(stream.run, stream.site)).state(stream, own).receiver != self.others.name:
+            return True
+        info = await self.store.info(stream)
+        return info is None or info.sealed
 
     def _forget(self, run: str, site: str) -> None:
         """Forget *run*, or *site* in it, which the store no longer has, unless a session of it is open."""

@@ -82,6 +82,12 @@ class Pressure:
         """Seconds that should pass between two small chunks of a stream of *load*."""
         return self.crowd.pace(load)
 
+    def took(self, run: str, site: str, size: int) -> None:
+        """Count *size* bytes that another receiver of the store took against the rate limits."""
+        now = asyncio.get_running_loop().time()
+        self._run_rate.wait(run, size, now)
+        self._site_rate.wait((run, site), size, now)
+
     async def slow_down(self, session: Session, size: int) -> None:
         """Sleep until *size* more bytes are within the rate limits of the run and the site."""
         stream, now = session.stream, asyncio.get_running_loop().time()

@@ -19,7 +19,7 @@ from flarelog.stores.runs import STATES, changes
 from flarelog.wire.codec.lists import Listing
 from flarelog.wire.codec.push import Request
 from tests.receiver.test_removals import END, listed, pushed, staying
-from tests.receiver.test_server import CHUNK, DATA, OPEN, Call
+from tests.receiver.test_server import CHUNK, DATA, OPEN, Call, Staying
 from tests.shared import FakeShared, Room, receivers
 
 RUN = "run-1"
@@ -213,6 +213,50 @@ def test_the_state_of_a_log_that_moved_is_that_of_the_receiver_that_had_it_last(
             assert info.state.receiver == "r1:1"
 
     play(act)
+
+
+@pytest.mark.parametrize("moves", [pytest.param(True, id="moved"), pytest.param(False, id="stayed")])
+def test_a_log_that_moved_to_another_receiver_does_not_time_out_at_the_first(
+    moves: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(room: Room, one: Server, other: Server) -> None:
+        await pushed(one, OPEN, CHUNK)
+        one.states._left[OPEN.stream].changed -= 1.0  # type: ignore[operator]
+        if moves:
+            pushing = asyncio.create_task(other.push(None, Staying([OPEN])))
+            while not other.sessions:
+                await asyncio.sleep(0)
+        one.intake._times_out(OPEN.stream)
+        while OPEN.stream in one.intake._silent:
+            await asyncio.sleep(0)
+        assert ("closed without a receipt" in caplog.text) is not moves
+        assert one.states.met(OPEN.stream) is not moves
+        if moves:
+            pushing.cancel()
+            await asyncio.gather(pushing, return_exceptions=True)
+
+    play(act)
+
+
+def test_what_a_site_took_counts_at_all_receivers() -> None:
+    async def act(room: Room, one: Server, other: Server) -> None:
+        more, third = (Open(StreamId(RUN, OPEN.stream.site, log), OPEN.producer) for log in ("more.txt", "third.txt"))
+        assert await pushed(other, more, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]
+        assert await pushed(one, OPEN, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]
+        await one.taken.tell()
+        assert await pushed(other, third, CHUNK) == [Code.OK, Code.PAUSE]
+
+    play(act, max_site_bytes=2 * len(DATA))
+
+
+def test_a_rate_counts_what_another_receiver_took() -> None:
+    async def act(room: Room, one: Server, other: Server) -> None:
+        rate = other.pressure._site_rate
+        one.taken.take(OPEN.stream, 64 << 20)
+        await one.taken.tell()
+        assert rate.wait((RUN, OPEN.stream.site), 1000, asyncio.get_running_loop().time()) > 1.0
+
+    play(act, max_site_rate=1 << 20)
 
 
 async def states(server: Server, **asked: Any) -> list[StreamInfo]:
