@@ -80,6 +80,13 @@ class Elsewhere:
                 self._kept[run, site] = clock(), seen
             return seen
 
+    async def has(self, run: str, site: str) -> bool:
+        """Whether another receiver has logs of *site* in *run* open, and this one has none."""
+        if not self._others.may_be or self._sessions.of(run, site):
+            return False
+        seen = await self.of(run, site)
+        return any(info.state is not None and info.state.linked for info in seen.infos.values())
+
     async def answer(self, run: str, site: str) -> bytes:
         """This receiver's states, for another one; empty: it has met no such stream."""
         parts = []

@@ -107,17 +107,28 @@ def every(logs: int) -> float:
     return min(SELDOM, EVERY * max(1.0, logs / TOGETHER))
 
 
+async def _nowhere(run: str, site: str) -> bool:
+    return False
+
+
 class Findings:
     """The search of one event loop. *mine*: whether this process searches a site of a run; *opened*: the appender of a
-    stream, None if it is not open.
+    stream, None if it is not open; *elsewhere*: whether another receiver of the store has logs of a site open, and this
+    one has none: then that one searches the site; *is_first*: whether this receiver searches what earlier ones left.
     """
 
     def __init__(
-        self, store: Store, mine: Callable[[str, str], bool], opened: Callable[[StreamId], Appender | None]
+        self,
+        store: Store,
+        mine: Callable[[str, str], bool],
+        opened: Callable[[StreamId], Appender | None],
+        elsewhere: Callable[[str, str], Awaitable[bool]] = _nowhere,
+        is_first: Callable[[], bool] = lambda: True,
     ) -> None:
         self.zone = system_zone()
         self._own = zone_of(self.zone) or UTC
         self._store, self._mine, self._opened = store, mine, opened
+        self._elsewhere, self._is_first, self._again = elsewhere, is_first, False
         self._grown = FairQueue(site_of)
         self._behind = FairQueue(site_of)  # streams with many new bytes, or that are not open
         self._every = EVERY  # seconds, depending on the number of growing logs
@@ -156,8 +167,16 @@ class Findings:
         """The progress in the logs of *site* in *run*, sorted by name; empty if another process searches the site."""
         if not self._mine(run, site):
             return []
-        known = await self._site(run, site)
-        return [(StreamId(run, site, name), progress) for name, progress in sorted(known.logs.items())]
+        if await self._elsewhere(run, site):
+            logs = understood(run, site, await self._store.note(FINDINGS, run, site))
+        else:
+            logs = (await self._site(run, site)).logs
+        return [(StreamId(run, site, name), progress) for name, progress in sorted(logs.items())]
+
+    def look_again(self) -> None:
+        """Look for unsearched logs in the store: the receiver that had them has gone."""
+        self._again = True
+        self._wake.set()
 
     # --- the lanes
 
@@ -245,10 +264,10 @@ class Findings:
         """Search the logs with many new bytes, each for a slice; when there are none, look for unsearched logs in the
         store.
         """
-        held = self._store.list()
+        held, self._again = self._store.list(), False
         async with aclosing(held):
-            more = True
-            while True:
+            more = self._is_first()
+            while not (self._again and self._is_first()):
                 if self._behind:
                     with suppress(FlarelogError):  # it was removed, or is temporarily unreadable
                         await self._look_in_store(self._behind.pop())
@@ -268,6 +287,8 @@ class Findings:
         return progress is None or (progress.seen, progress.sealed) != (info.committed, info.sealed)
 
     async def _look_in_store(self, stream: StreamId) -> None:
+        if await self._elsewhere(stream.run, stream.site):
+            return
         await self._site(stream.run, stream.site)
         if (appender := self._opened(stream)) is not None and self._has(appender):
             await self._look(stream, appender.info, appender.at_hand, self._far)
@@ -361,6 +382,9 @@ class Findings:
 
     async def _write(self, run: str, name: str, site: _Site) -> None:
         began = time.monotonic()
+        if await self._elsewhere(run, name):
+            self._sites.pop((run, name), None)
+            return
         site.changed, site.passed, written = False, 0, False
         logs = [(log, replace(progress)) for log, progress in site.logs.items()]
         try:

@@ -56,6 +56,7 @@ class Others:
         self._own, self.name = os.urandom(6).hex(), ""
         self._known: dict[str, _Other] = {}
         self._answers: Answers = {}
+        self.gone: Callable[[], None] = lambda: None  # called when a receiver has gone
         self._lost = 0.0  # when the latest receiver that went without a word was heard last; 0: none did
 
     @property
@@ -98,6 +99,7 @@ class Others:
                 log.warning("the receiver at %s was not heard for %g s: its sites may go on here", other.name, GONE)
                 self._lost = max(self._lost, other.heard)
                 del self._known[own]
+                self.gone()
 
     async def stop(self) -> None:
         await self.tell(LEAVES)
@@ -147,6 +149,7 @@ class Others:
             return ()
         if word == LEAVES:
             self._known.pop(own, None)
+            self.gone()
             return ()
         if word == HERE:
             self._meets(own, *said)

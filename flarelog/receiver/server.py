@@ -88,7 +88,11 @@ class Server:
         def is_away(stream: StreamId) -> bool:
             return mine(stream.run, stream.site) and not self.states.met(stream)
 
-        self.findings = Findings(store, mine, sessions.appender) if options.findings == "on" else None
+        elsewhere = self.elsewhere = Elsewhere(others, self.states, sessions)
+        searched = (store, mine, sessions.appender, elsewhere.has, lambda: others.is_first)
+        self.findings = Findings(*searched) if options.findings == "on" else None
+        if self.findings is not None:
+            others.gone = self.findings.look_again
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
         self.unopened = Unopened(store, lambda stream: self.admission.lets_in(stream), self.states.drop)
         self.recording = Recording(self.happenings, self.unopened)
@@ -106,7 +110,6 @@ class Server:
             lost=lambda run: self.intake.lost(run),
             met=self.states.of_run,
         )
-        elsewhere = self.elsewhere = Elsewhere(others, self.states, sessions)
         self.removals = Removals(
             store,
             runs,

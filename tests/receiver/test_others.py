@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from flarelog.checksum import extend
 from flarelog.errors import InUse, Unavailable
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Code, Open, Removed, StreamId, StreamInfo
+from flarelog.model import Chunk, Code, Open, Removed, StreamId, StreamInfo
 from flarelog.receiver import others, runs
 from flarelog.receiver.elsewhere import Seen
 from flarelog.receiver.others import GONE, SILENT, Others
@@ -257,6 +258,34 @@ def test_a_rate_counts_what_another_receiver_took() -> None:
         assert rate.wait((RUN, OPEN.stream.site), 1000, asyncio.get_running_loop().time()) > 1.0
 
     play(act, max_site_rate=1 << 20)
+
+
+def test_the_findings_of_a_site_are_those_of_the_receiver_that_has_its_logs() -> None:
+    async def act(room: Room, one: Server, other: Server) -> None:
+        assert one.findings is not None
+        assert other.findings is not None
+        data = b"CUDA out of memory. Tried to allocate 20.00 MiB\nRuntimeError: CUDA error: out of memory\n"
+        call = Staying([OPEN, Chunk(0, data, extend(0, data))])
+        pushing = asyncio.create_task(other.push(None, call))
+        while len(call.replies) < 2:
+            await asyncio.sleep(0)
+        site = RUN, OPEN.stream.site
+        await one.findings._look_in_store(OPEN.stream)  # it leaves the site to the other one
+        assert not one.findings._sites
+        await other.findings._look_in_store(OPEN.stream)
+        known = other.findings._sites[site]
+        assert known.size > 0
+        await other.findings._write(*site, known)
+        (found,) = await one.findings.of(*site)
+        assert found[1].size > 0
+        assert not one.findings._sites
+        pushing.cancel()
+        await asyncio.gather(pushing, return_exceptions=True)
+        one.elsewhere._kept.clear()
+        await one.findings._look_in_store(OPEN.stream)  # no receiver has it open
+        assert one.findings._sites[site].size > 0
+
+    play(act)
 
 
 async def states(server: Server, **asked: Any) -> list[StreamInfo]:
