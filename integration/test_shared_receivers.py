@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,3 +152,40 @@ def test_of_two_sidecars_of_a_site_at_different_receivers_the_older_ends(place: 
         until(lambda: str(status(place, here)[0]["receiver"]).endswith(there.partition(":")[2]), "the newer one has it")
     assert newer.stop() == 0, newer.talk()
     assert raw(place, "--receiver", here) == place.log.read_bytes()
+
+
+def test_a_run_ends_though_the_receiver_that_was_asked_to_end_it_is_killed(place: Place, url: str) -> None:
+    (asked, here), (_, there) = served(place, url), served(place, url)
+    sidecar = place.sidecar(there)
+    with Writer(place.log, pause=0.01) as writer:
+        writer.wrote(20_000)
+        stored(place, there)
+        sidecar.process.send_signal(signal.SIGSTOP)  # its log stays open meanwhile
+        ends(place.call("run-end", RUN, "--receiver", here))
+        asked.kill()
+    sidecar.process.send_signal(signal.SIGCONT)
+    ends(sidecar)
+    until(lambda: state_of(place, there) == "ended", "the run has ended", 60)
+    assert raw(place, "--receiver", there) == place.log.read_bytes()
+
+
+def test_a_stopped_receiver_is_named_and_a_run_is_then_removed_by_force_alone(place: Place, url: str) -> None:
+    place.log.write_bytes(b"one\n")
+    (stopped, here), (_, there) = served(place, url), served(place, url)
+    ends(place.once(there))
+    stopped.process.send_signal(signal.SIGSTOP)
+    try:
+        _, _, said = status(place, there)
+        assert f"no answer from the receiver at {name_of(here)}" in said
+        refused = place.call("rm", RUN, "--yes", "--receiver", there)
+        assert refused.ends() != 0
+        assert f"the receiver at {name_of(here)} does not answer, and may have logs of run run-1 open" in refused.said
+        ends(place.call("rm", RUN, "--yes", "--force", "--receiver", there))
+    finally:
+        stopped.process.send_signal(signal.SIGCONT)
+    until(lambda: place.call("runs", "--json", "--receiver", here).records() == [], "the other one forgets it", 60)
+
+
+def name_of(address: str) -> str:
+    """The name of the receiver at *address* for the others: that of a loopback address would be ambiguous."""
+    return f"{socket.gethostname()}:{address.rpartition(':')[2]}"
