@@ -45,6 +45,6 @@ def test_new_inputs_break_no_law(target: str) -> None:
 
 def test_a_broken_law_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = (CORPUS / "journal" / "offset-is-a-text").read_bytes()
-    monkeypatch.setattr("flarelog.stores.local.journal.number", lambda value, most=0: value)
+    monkeypatch.setattr("flarelog.stores.marks.number", lambda value, most=0: value)
     with pytest.raises(TypeError):
         TARGETS["journal"](raw)
