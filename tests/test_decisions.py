@@ -168,7 +168,8 @@ def kinds(of: type[FlarelogError] = FlarelogError) -> Iterator[type[FlarelogErro
 @pytest.mark.parametrize("kind", [one for one in kinds() if one.retry_safe], ids=lambda kind: kind.__name__)
 def test_an_error_inside_the_receiver_that_a_retry_may_mend_ends_no_stream(kind: type[FlarelogError]) -> None:
     error = kind("late", offset=0) if issubclass(kind, StreamEnded) else kind("late")
-    assert code_of(error) is {errors.Hole: Code.HOLE, errors.Moved: Code.GOING_AWAY}.get(kind, Code.PAUSE)
+    others: dict[type[FlarelogError], Code] = {errors.Hole: Code.HOLE, errors.Moved: Code.GOING_AWAY}
+    assert code_of(error) is others.get(kind, Code.PAUSE)
 
 
 def test_each_error_with_the_exit_code_of_an_end_is_a_decision() -> None:
