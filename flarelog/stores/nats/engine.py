@@ -13,6 +13,7 @@ import asyncio.sslproto
 import contextlib
 import importlib
 import json
+import random
 import re
 import ssl
 from base64 import b64decode
@@ -37,6 +38,7 @@ READ = 1.0  # the same for a read, which a stream without a leader drops
 PAUSES = (0.05, 0.1, 0.2, 0.4)  # seconds between two calls; the last one is repeated
 ALIVE = 2.0  # seconds between two questions whether the server still answers
 RECONNECT: Any = 0.25  # seconds between two attempts; nats-py calls it an integer
+ELSEWHERE = 3 * ANSWER  # seconds without an acknowledgement after which another server is asked
 WINDOW = 4 << 20  # bytes of messages in one batch
 NO_LEADER = "no leader: most of its servers are down"
 _WRONG_LAST = (10071, 10164)  # the second one while a message of the subject is under way, and after a purge
@@ -79,6 +81,7 @@ class Engine:
         self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}  # subjects and answers
         self._told = ""  # the client's latest error
         self._alive: asyncio.Task[None] | None = None
+        self._vain: float | None = None  # when a call was first in vain since the last acknowledgement
 
     @property
     def where(self) -> str:
@@ -108,8 +111,8 @@ class Engine:
         try:
             async with asyncio.timeout(_FIRST):
                 await self._client.connect(
-                    [f"{scheme}://{host}" for host in url.hosts],
-                    error_cb=self._wrong, disconnected_cb=self._lost, max_reconnect_attempts=-1,
+                    [f"{scheme}://{host}" for host in random.sample(url.hosts, len(url.hosts))],
+                    error_cb=self._wrong, disconnected_cb=self._lost, max_reconnect_attempts=-1, dont_randomize=True,
                     reconnect_time_wait=RECONNECT, connect_timeout=2, ping_interval=600, name="flarelog",
                     skip_subject_validation=True, inbox_prefix=b"_INBOX", **options,
                 )  # fmt: skip
@@ -162,9 +165,22 @@ class Engine:
                 async with asyncio.timeout(2 * ALIVE):
                     await self._client.flush(int(2 * ALIVE))
             except (TimeoutError, NatsError, OSError):
-                transport = getattr(self._client._transport, "_io_writer", None)  # the client itself would wait
-                if transport is not None:  # until its buffer is written
-                    transport.transport.abort()
+                self._leave()
+
+    def _leave(self) -> None:
+        """End the connection, after which the client connects to the next server, never to the same one."""
+        transport = getattr(self._client._transport, "_io_writer", None)  # the client itself would wait
+        if transport is not None:  # until its buffer is written
+            transport.transport.abort()
+
+    def _in_vain(self) -> None:
+        """Leave a server after ELSEWHERE: it may be cut off from the others, and would still answer reads and pings."""
+        now = asyncio.get_running_loop().time()
+        if self._vain is None:
+            self._vain = now
+        elif now - self._vain > ELSEWHERE:
+            self._vain = None
+            self._leave()
 
     # --- one question, one answer
 
@@ -189,6 +205,7 @@ class Engine:
                 await self._client.publish(subject, data, reply=f"{self._inbox}.{token}", headers=headers)
                 answer: Msg = await waiting
         except TimeoutError:
+            self._in_vain()
             raise Away("it takes nothing: its disk may be full, and nats-server must be restarted after making room"
                        if self._client.is_connected else "no NATS server answers") from None  # fmt: skip
         except (NatsError, OSError) as error:
@@ -196,6 +213,7 @@ class Engine:
         finally:
             del self._waiting[token]
         if (answer.headers or {}).get("Status") == "503":
+            self._in_vain()
             raise Away(NO_LEADER)
         return answer
 
@@ -229,7 +247,9 @@ class Engine:
         if rollup:
             headers["Nats-Rollup"] = "sub"
         answer = await self.ask(subject, data, headers or None)
-        return int(_checked(json.loads(answer.data))["seq"])
+        sequence = int(_checked(json.loads(answer.data))["seq"])
+        self._vain = None  # an error is no acknowledgement: a leader that was cut off answers with some
+        return sequence
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """The last message of *subject*, by the leader. Raises Away."""
@@ -302,7 +322,8 @@ class Engine:
         """How many messages each of *subjects* has; and how many of the stream were removed. Raises Away."""
         found: dict[str, int] = {}
         while True:
-            answer = await self.api(f"STREAM.INFO.{stream}", {"subjects_filter": subjects, "offset": len(found)})
+            said = {"subjects_filter": subjects, "offset": len(found)}
+            answer = await self.api(f"STREAM.INFO.{stream}", said, 2 * ANSWER)  # a leader that dies answers nothing
             state = answer["state"]
             page = state.get("subjects") or {}
             found |= page
