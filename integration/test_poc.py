@@ -14,6 +14,7 @@ import pytest
 from flarelog.poc.moments import MOMENTS
 from flarelog.poc.options import OF_TLS, RATE
 from flarelog.poc.writer import LOSS
+from integration.harness import nats
 from integration.harness.places import PATIENCE, until
 
 
@@ -123,6 +124,31 @@ def test_what_a_fault_can_do_to_no_replayed_file_is_left_out(tmp_path: Path) -> 
         assert f"{fault} is left out: the replayed files are complete" in done.stderr
 
 
+@pytest.mark.soak  # CI runs it as a command of its own
+def test_over_a_shared_store_any_receiver_and_any_server_may_die() -> None:
+    if nats.missing():
+        pytest.skip(nats.missing())
+    done = poc("--store", "nats", "--sites", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "3 nats-servers: " in done.stderr
+    for row in rows(done):
+        assert (row["verdict"], row["receipt"], row["gaps"]) == ("ok", True, 0)
+        assert row["written"] == row["stored"]
+        stalls = row["stalls"]
+        assert isinstance(stalls, dict)
+        assert {"kill-receiver", "kill-leader", "kill-server"} <= stalls.keys()
+        assert "partition" in stalls or "partition is left out: " in done.stderr
+
+
+def test_without_nats_server_and_go_it_says_what_to_install(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flarelog", "poc", "--store", "nats"]
+    env = {**os.environ, "PATH": str(tmp_path), "FLARELOG_NATS_CACHE": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=env)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "and Go, which would build it, is missing: install one of them" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_changed_bit_in_the_store_fails_it() -> None:
     done = poc("--fault", "corrupt-store", "--sites", "2", "--seconds", "1")
     assert done.returncode == 1
@@ -145,6 +171,7 @@ def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
     [
         pytest.param(["--fault", "earthquake"], 2, "there is no fault 'earthquake'", id="unknown-fault"),
         pytest.param(["--fault", "intruders"], 2, "add --tls", id="intruders-without-tls"),
+        pytest.param(["--fault", "partition"], 2, "add --store nats", id="a-partition-of-one-server"),
         pytest.param(["--sites", "0"], 2, "--sites must be", id="no-sites", marks=pytest.mark.soak),
         pytest.param(["--seconds", "0"], 2, "--seconds must be from 1", id="no-time", marks=pytest.mark.soak),
         pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs", marks=pytest.mark.soak),

@@ -388,8 +388,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
     from flarelog.cli.view import codec, siteless
     from flarelog.lines.choose import patterns
     from flarelog.lines.ranks import RankChoice
-    from flarelog.poc.options import PocOptions
-    from flarelog.poc.options import chosen as faults
+    from flarelog.poc.options import demand_fault
     from flarelog.policy import run_patterns
     from flarelog.quantities import seconds
     from flarelog.receiver.workers import place
@@ -415,7 +414,7 @@ def _own_check(param: click.Option, names: tuple[str, ...]) -> Callable[[Any], o
         "--site-policy": in_force,
         "--policy": partial(_file, PolicyFile),
         "--ready-file": partial(_file, check_ready),
-        "--fault": lambda text: PocOptions(faults=faults((text,), tls=True), tls=True),
+        "--fault": demand_fault,
         "--workers": place.check,
         "--web": check_web,
     }

@@ -17,14 +17,15 @@ from flarelog.cli.running import aligned, checked, run
 from flarelog.errors import FAILED
 from flarelog.poc.answers import RUN
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
-from flarelog.poc.options import DEFAULT, FAULTS, OF_TLS, PocOptions, chosen
+from flarelog.poc.options import DEFAULT, FAULTS, OF_NATS, OF_TLS, PocOptions, chosen
 from flarelog.poc.simulation import Simulation, workplace
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report.facts import Report
 
 
 @click.command(
-    epilog=f"Faults: {', '.join(FAULTS)}. The default is {', '.join(DEFAULT)}, and with --tls also {', '.join(OF_TLS)}."
+    epilog=f"Faults: {', '.join(FAULTS)}. The default is {', '.join(DEFAULT)}, with --tls also {', '.join(OF_TLS)}, and"
+    f" with --store nats also kill-receiver, {', '.join(OF_NATS)}."
 )
 @asks(poc=PocOptions)
 @option(
@@ -47,16 +48,20 @@ def command(
     """Simulate a run on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults.
 
     The command ends with a table that compares the written bytes with the stored bytes. Exit code 1 means that a byte
-    differs. Bytes that a fault destroyed must be a gap of their length at their place.
+    differs. Bytes that a fault destroyed must be a gap of their length at their place. A second table has the longest
+    time for which stored bytes stood still during each fault.
+
+    --store nats finds nats-server on the PATH, or builds it with Go.
 
     \b
     Examples:
       flarelog poc
       flarelog poc --tls
+      flarelog poc --store nats
       flarelog poc --fault all --report poc.html
       flarelog poc --sites 8 --fault all --seconds 120
     """
-    struck = chosen(faults, poc.keywords["tls"])
+    struck = chosen(faults, poc.keywords["tls"], poc.keywords["store"])
     form = checked(lambda: form_of(report)) if report is not None else ""
     sites, intruders, told = run(_prove(checked(lambda: poc(faults=struck)), keep, form))
     verdicts: list[SiteVerdict | IntruderVerdict] = [*sites, *intruders]
@@ -67,7 +72,7 @@ def command(
     if report is None:
         how = (
             f"flarelog report {RUN} --store {shlex.quote(f'{keep}/store')} -o run.html"
-            if keep
+            if keep and poc.keywords["store"] == "local"
             else "add --report run.html"
         )
         click.echo(f"flarelog: a report of this run, for a browser: {how}", err=True)
@@ -88,7 +93,14 @@ def _table(verdicts: list[SiteVerdict], intruders: list[IntruderVerdict]) -> lis
     rows = aligned([head, *(_row(verdict, lost) for verdict in verdicts), *refusals], range(1, len(counts) + 1))
     if lost:
         rows.append("LOST: the writer truncated these bytes before they were stored; each range is a gap.")
-    return rows
+    costs = {fault: max(verdict.stalls[fault] for verdict in verdicts) for fault in verdicts[0].stalls}
+    return [*rows, *_costs(costs)]
+
+
+def _costs(stalls: dict[str, float]) -> list[str]:
+    """A row per fault, with the stall in seconds of the site that it struck most."""
+    found = [(fault, f"{seconds:.1f} s") for fault, seconds in stalls.items()]
+    return ["", *aligned([("FAULT", "STALL"), *found], (1,))] if found else []
 
 
 def _row(verdict: SiteVerdict, lost: bool) -> tuple[str, ...]:
@@ -123,11 +135,14 @@ async def _prove(
         showing = asyncio.create_task(progress.show(simulation))
         try:
             evidence = await simulation.run()
+            showing.cancel()
+            progress.clear()
+            told = await gathered(StoreOrigin(evidence.store), RUN, utc, ()) if form else None
+            return *await judge(evidence), told
         finally:
             showing.cancel()
             progress.clear()
-        told = await gathered(StoreOrigin(work / "store"), RUN, utc, ()) if form else None
-        return *await judge(evidence), told
+            simulation.close()
 
 
 class _Progress:

@@ -62,6 +62,7 @@ class SiteVerdict:
     written_sha256: str
     stored_sha256: str
     ok: bool
+    stalls: dict[str, float]  # by fault: the longest time, in seconds, for which the site's bytes stood still
     logs: tuple[LogVerdict, ...]
 
 
@@ -80,7 +81,7 @@ class IntruderVerdict:
 
 
 async def judge(evidence: Evidence) -> tuple[list[SiteVerdict], list[IntruderVerdict]]:
-    store = choose.reader(evidence.work / "store")
+    store = choose.reader(evidence.store)
     held = {(info.stream.site, info.stream.log): info async for info in store.list(f"{RUN}/")}
     return await _sites(evidence, store, held), [_intruder(intruder, held) for intruder in evidence.intruders]
 
@@ -117,6 +118,7 @@ async def _sites(evidence: Evidence, store: Reader, held: _Held) -> list[SiteVer
                 written_sha256=_combined([(log.log, log.written_sha256) for log in logs]),
                 stored_sha256=_combined([(log.log, log.stored_sha256) for log in logs]),
                 ok=bool(logs) and all(log.ok for log in logs) and evidence.exit_codes[name] == code,
+                stalls={fault: round(found[name], 1) for fault, found in evidence.stalls.items()},
                 logs=tuple(logs),
             )
         )

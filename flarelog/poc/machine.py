@@ -1,7 +1,8 @@
-"""The processes of a simulation, a receiver and for each site a writer and a sidecar, and the effects of faults.
+"""The processes of a simulation, receivers and for each site a writer and a sidecar, and the effects of faults.
 
 WORK/store/                      the receiver's store; on a disk of its own while that is to fill up
-WORK/receiver.log                the receiver's messages
+WORK/receiver.log                the receiver's messages; of a second one: receiver-2.log
+WORK/nats/                       the nats-servers: data, configuration and messages of each
 WORK/sites/SITE/logs/            the logs of the site's writer
 WORK/sites/SITE/truth.json       the writer's own account of them
 WORK/sites/SITE/sidecar.log      the messages of the site's sidecar
@@ -14,8 +15,6 @@ import asyncio
 import contextlib
 import json
 import os
-import random
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -23,11 +22,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flarelog.client import Client
-from flarelog.errors import NOT_ALLOWED, CannotListen, TimedOut
+from flarelog.errors import NOT_ALLOWED, TimedOut
 from flarelog.model import Code
 from flarelog.poc.answers import ANSWERS, RUN, answers
+from flarelog.poc.network import Network, NoNetwork
 from flarelog.poc.options import PocOptions
+from flarelog.poc.ports import free_ports
 from flarelog.poc.proxy import Proxy
+from flarelog.poc.servers import Servers, found
+from flarelog.poc.stalls import Stalls
+from flarelog.stores import choose
 
 if TYPE_CHECKING:
     from flarelog.poc.certificates import Certificates
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
     from flarelog.security.tls import Tls
 
 END_TIMEOUT = 60.0  # seconds from the last byte written to the last receipt
+RECEIVERS, SERVERS = 2, 3  # of a shared store
+LOOK = 0.2  # seconds between two looks at the stored bytes
+SHARD = "flarelog-logs-0"  # JetStream's name of the store's one shard: each site meets its leader's death
 PATIENCE = 30.0  # seconds allowed for a step that takes a fraction of one on an idle machine
 
 
@@ -46,13 +53,18 @@ class Machine:
 
     def __init__(self, options: PocOptions, work: Path, say: Callable[[str], None]) -> None:
         self.options, self.work, self.say = options, work, say
-        self.receiver: asyncio.subprocess.Process | None = None
+        self.receivers: dict[int, asyncio.subprocess.Process] = {}
         self.sidecars: dict[str, asyncio.subprocess.Process] = {}
         self.writers: dict[str, asyncio.subprocess.Process] = {}
         self.proxies: dict[str, Proxy] = {}
         self.certificates: Certificates | None = None
         self.intruders: list[Intruder] = []
-        self.port = _free_port()
+        self.ports = free_ports(RECEIVERS if options.shared else 1)  # of the receivers
+        self.stalls = Stalls()
+        self.network: Network | None = None
+        self.nats: Servers | None = None
+        self.url = ""  # of the shared store
+        self._client: Client | None = None
         self._processes: list[asyncio.subprocess.Process] = []
         if options.tls:
             from flarelog.poc.certificates import Certificates
@@ -67,7 +79,28 @@ class Machine:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    async def start_servers(self, network: bool) -> str:
+        """Start the nats-servers of the shared store; returns why they have no *network* where they can be cut off
+        from each other, otherwise "". Raises NotInstalled.
+        """
+        choose.demand_nats()
+        program, origin = await asyncio.to_thread(found)
+        self.say(f"{SERVERS} nats-servers: {program}, {origin}")
+        why = ""
+        try:
+            self.network = Network(SERVERS) if network else None
+        except NoNetwork as error:
+            why = str(error)
+        self.nats = Servers(self.work / "nats", SERVERS, program=program, network=self.network)
+        await asyncio.to_thread(self.nats.__enter__)
+        self.url = self.nats.url()
+        room = (1 << 30) + 4 * self.options.sites * self.options.size
+        init = f"flarelog store init {self.url} --replicas {SERVERS} --shards 1 --max-bytes {room}"
+        if await (await self.spawn(self.work / "init.log", *init.split())).wait():
+            raise TimedOut(f"the store could not be made; look at {self.work / 'init.log'}")
+        return why
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait for *condition*. Raises TimedOut when it does not come true."""
@@ -93,6 +126,42 @@ class Machine:
         """Allow the logs of site *name* at most one more rotation, with *once*, or any number."""
         if self.options.logs is None:
             await self.order(name, "rotate-once" if once else "rotate")
+
+    async def look(self) -> None:
+        """Look at the written and the stored bytes of each site. Raises CannotConnect, where a receiver must say."""
+        asked = asyncio.create_task(self._stored())
+        try:
+            while not (await asyncio.wait({asked}, timeout=LOOK))[0]:
+                self.stalls.saw(self._written(), self.stalls.stored, time.monotonic())  # nothing new can be read
+            self.stalls.saw(self._written(), await asked, time.monotonic())
+        finally:
+            asked.cancel()
+
+    def _written(self) -> dict[str, int]:
+        return {name: _size(self.work / "sites" / name / "logs") for name in self.options.names}
+
+    async def _stored(self) -> dict[str, int]:
+        names = self.options.names
+        if not self.url:
+            return {name: _size(self.store / RUN / name) for name in names}
+        self._client = self._client or self.client()
+        stored = dict.fromkeys(names, 0)
+        for info in await self._client.streams(RUN):
+            stored[info.stream.site] += info.committed
+        return stored
+
+    async def goes_on(self) -> None:
+        """Wait until each site has written more, and all bytes that are then written are stored. Raises TimedOut."""
+        if self.options.logs is None:
+            for name in self.writers:
+                await self.order(name, "hold")
+                await self.rotate(name, once=False)
+        written = self._written()
+        await self.until(
+            lambda: all(self.stalls.stored.get(name, 0) >= size for name, size in written.items()),
+            "the bytes of all sites are stored during a fault",
+            2 * PATIENCE,
+        )
 
     async def holds(self, name: str, log: str, size: int) -> None:
         """Wait until *size* bytes of *log* are stored. Raises TimedOut."""
@@ -120,24 +189,28 @@ class Machine:
         self._processes.append(process)
         return process
 
-    async def start_receiver(self) -> None:
-        ready = self.work / "ready"
+    async def start_receivers(self) -> None:
+        await asyncio.gather(*(self.start_receiver(number) for number in range(len(self.ports))))
+
+    async def start_receiver(self, number: int = 0) -> None:
+        ready = self.work / f"ready-{number}"
         ready.unlink(missing_ok=True)
+        talk = self.work / ("receiver.log" if not number else f"receiver-{number + 1}.log")
         policy = () if self.certificates is None else ("--policy", self.certificates.policy)
-        self.receiver = await self.spawn(
-            self.work / "receiver.log",
+        receiver = self.receivers[number] = await self.spawn(
+            talk,
             "flarelog.poc.answers",
             self.work / ANSWERS,
-            *f"--log-level debug serve --announced-runs-only --listen {self.address} --store".split(),
-            self.store,
+            *f"--log-level debug serve --announced-runs-only --listen 127.0.0.1:{self.ports[number]} --store".split(),
+            self.url or self.store,
             "--ready-file",
             ready,
             *self._tls_arguments("receiver"),
             *policy,
         )
         while not ready.exists():
-            if self.receiver.returncode is not None:
-                raise TimedOut(f"the receiver did not start; look at {self.work / 'receiver.log'}")
+            if receiver.returncode is not None:
+                raise TimedOut(f"the receiver did not start; look at {talk}")
             await asyncio.sleep(0.02)
 
     def client(self) -> Client:
@@ -159,10 +232,10 @@ class Machine:
 
     async def run_sidecar(self, place: Path, site: str, holder: str, *options: object) -> asyncio.subprocess.Process:
         """Start a sidecar for PLACE/logs that claims to be *site* with the certificate of *holder*, and logs there."""
-        port = self.proxies[holder].port if holder in self.proxies else self.port
+        address = f"127.0.0.1:{self.proxies[holder].port}" if holder in self.proxies else self.address
         return await self.spawn(
             place / "sidecar.log",
-            *f"flarelog sidecar --receiver 127.0.0.1:{port} --run {RUN} --site {site} --root".split(),
+            *f"flarelog sidecar --receiver {address} --run {RUN} --site {site} --root".split(),
             place / "logs",
             *self._tls_arguments(holder),
             *options,
@@ -189,29 +262,34 @@ class Machine:
         )
 
     async def stop(self) -> None:
+        """End all processes except the nats-servers."""
+        if self._client is not None:
+            await self._client.__aexit__()
         for process in self._processes:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.terminate() if process is self.receiver else process.kill()
+                    process.terminate() if process in self.receivers.values() else process.kill()
         for process in self._processes:
             await process.wait()
         for proxy in self.proxies.values():
             await proxy.stop()
 
+    def close(self) -> None:
+        """End the nats-servers."""
+        if self.nats is not None:
+            self.nats.close()
+        if self.network is not None:
+            self.network.close()
 
-def _free_port() -> int:
-    """A port that stays free for the receiver while it is down.
 
-    The port is outside the range that the system gives to connections: a connection could take it meanwhile, and a
-    client that keeps trying to reach the receiver would in the end connect to itself.
-    """
-    dynamic = 32768
-    with contextlib.suppress(OSError):
-        dynamic = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    candidates = range(15000, min(30000, dynamic)) or range(61000, 65000)
-    for port in random.sample(candidates, 100):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise CannotListen("no port is free for the receiver; stop what listens on this machine's ports")
+def is_log(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
+
+
+def _size(root: Path) -> int:
+    """The bytes of all logs below *root*."""
+    total = 0
+    for path in root.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if is_log(path) else 0
+    return total

@@ -19,7 +19,7 @@ from flarelog.model import Code
 from flarelog.poc.answers import answers
 from flarelog.poc.disk import BALLAST
 from flarelog.poc.intruders import FORGED, Intruder
-from flarelog.poc.machine import Machine
+from flarelog.poc.machine import SERVERS, SHARD, Machine
 from flarelog.poc.writer import LOSS
 from flarelog.security.tls import RENEWED, UNKNOWN_CA
 
@@ -40,19 +40,23 @@ def of_each(fault: Callable[[Machine, str], Awaitable[None]]) -> Fault:
 
 
 async def end_receiver(machine: Machine, _: list[str], number: signal.Signals) -> None:
-    assert machine.receiver is not None
-    machine.receiver.send_signal(number)
-    await machine.receiver.wait()
-    await machine.start_receiver()
+    """End one receiver after the other; where there are several, the sites continue at another."""
+    for one, receiver in list(machine.receivers.items()):
+        receiver.send_signal(number)
+        await receiver.wait()
+        if len(machine.receivers) > 1:
+            await machine.goes_on()
+        await machine.start_receiver(one)
 
 
 async def freeze_receiver(machine: Machine, _: list[str]) -> None:
-    assert machine.receiver is not None
-    machine.receiver.send_signal(signal.SIGSTOP)
+    for receiver in machine.receivers.values():
+        receiver.send_signal(signal.SIGSTOP)
     try:
         await asyncio.sleep(FROZEN)
     finally:
-        machine.receiver.send_signal(signal.SIGCONT)
+        for receiver in machine.receivers.values():
+            receiver.send_signal(signal.SIGCONT)
 
 
 async def kill_sidecar(machine: Machine, name: str) -> None:
@@ -198,6 +202,40 @@ async def _try(machine: Machine, intruder: Intruder) -> None:
     await process.wait()
 
 
+async def kill_leader(machine: Machine, _: list[str]) -> None:
+    await _without(machine, await _leader(machine))
+
+
+async def kill_server(machine: Machine, _: list[str]) -> None:
+    await _without(machine, (await _leader(machine) + 1) % SERVERS)
+
+
+async def partition(machine: Machine, _: list[str]) -> None:
+    assert machine.nats is not None
+    assert machine.network is not None
+    leader = await _leader(machine)
+    machine.network.cut(leader)
+    try:
+        await machine.goes_on()
+    finally:
+        machine.network.heal(leader)
+    await asyncio.to_thread(machine.nats.settle)
+
+
+async def _leader(machine: Machine) -> int:
+    assert machine.nats is not None
+    return await asyncio.to_thread(machine.nats.leader, SHARD)
+
+
+async def _without(machine: Machine, number: int) -> None:
+    """Kill nats-server *number*, and start it again after the bytes of all sites were stored without it."""
+    assert machine.nats is not None
+    machine.nats.kill(number)
+    await machine.goes_on()
+    machine.nats.start(number)
+    await asyncio.to_thread(machine.nats.settle)
+
+
 MOMENTS: dict[str, Fault] = {
     "restart-receiver": partial(end_receiver, number=signal.SIGTERM),
     "kill-receiver": partial(end_receiver, number=signal.SIGKILL),
@@ -211,6 +249,9 @@ MOMENTS: dict[str, Fault] = {
     "full-disk": full_disk,
     "renew-certificates": renew_certificates,
     "intruders": intruders,
+    "kill-leader": kill_leader,
+    "kill-server": kill_server,
+    "partition": partition,
 }
 ORDERED = {"truncate", "remove"}
 """The faults that a site's writer carries out."""

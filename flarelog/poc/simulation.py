@@ -9,17 +9,17 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from flarelog.errors import InvalidOption, TimedOut
+from flarelog.errors import FlarelogError, InvalidOption, TimedOut
 from flarelog.model import Code
 from flarelog.poc import disk
 from flarelog.poc.answers import RUN, answers
 from flarelog.poc.intruders import Intruder
-from flarelog.poc.machine import END_TIMEOUT, PATIENCE, Machine
+from flarelog.poc.machine import END_TIMEOUT, LOOK, PATIENCE, Machine, is_log
 from flarelog.poc.moments import MOMENTS, ORDERED
 from flarelog.poc.options import FAULTS, PROOF, PROXIED, PocOptions
 from flarelog.poc.proxy import Proxy
@@ -35,6 +35,12 @@ class Evidence:
     options: PocOptions
     exit_codes: dict[str, int]  # of each site's last sidecar
     intruders: Sequence[Intruder] = ()
+    stalls: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # seconds of each fault and site
+    url: str = ""  # of a store that is no directory
+
+    @property
+    def store(self) -> str:
+        return self.url or str(self.work / "store")
 
 
 class Simulation:
@@ -46,15 +52,27 @@ class Simulation:
         self._exit_codes: dict[str, int] = {}
         self._moments = options.moments
         self._mounted = False
+        self._struck = ""  # the last fault
+        self._costs: dict[str, dict[str, float]] = {}
+
+    def close(self) -> None:
+        """End the servers that hold the store."""
+        self.machine.close()
 
     async def run(self) -> Evidence:
-        """Simulate the whole run. Raises TimedOut when it does not end; no process is left behind."""
+        """Simulate the whole run; the servers of its store stay until ``close``. Raises TimedOut when it does not end;
+        NotInstalled, when there is no nats-server.
+        """
         options = self.options
-        limit = options.length + LATE + PROVOKE + END_TIMEOUT + PATIENCE * len(options.moments)
+        limit = 2 * options.length + LATE + PROVOKE + END_TIMEOUT + PATIENCE * len(options.moments)
         try:
-            async with asyncio.timeout(limit):
-                await self._prepare()
-                await self._begin()
+            await self._prepare()
+            watching = asyncio.create_task(self._watch())
+            try:
+                async with asyncio.timeout(limit):
+                    await self._begin()
+            finally:
+                watching.cancel()
         except TimeoutError:
             raise TimedOut(f"the run did not end; look at {self.work}") from None
         finally:
@@ -64,12 +82,21 @@ class Simulation:
         if PROOF in self.options.faults:
             self._corrupt()
         tried = [one for one in self.machine.intruders if one.attempts]
-        return Evidence(self.work, self.options, self._exit_codes, tried)
+        return Evidence(self.work, self.options, self._exit_codes, tried, self._costs, self.machine.url)
+
+    async def _watch(self) -> None:
+        """Keep the stored bytes of each site up to date."""
+        while True:
+            with contextlib.suppress(FlarelogError):  # no receiver is there at the moment
+                await self.machine.look()
+            await asyncio.sleep(LOOK)
 
     async def _prepare(self) -> None:
+        if self.options.shared and (why := await self.machine.start_servers("partition" in self._moments)):
+            self._leave_out({"partition"}, why)
         if PROXIED & set(self._moments):
             for name in self.options.names:
-                self.machine.proxies[name] = Proxy(self.machine.port)
+                self.machine.proxies[name] = Proxy(self.machine.ports[0])
                 await self.machine.proxies[name].start()
         if self.options.logs is not None:
             self._leave_out(ORDERED, "the replayed files are complete")
@@ -88,7 +115,7 @@ class Simulation:
     async def _begin(self) -> None:
         late = "late-receiver" in self.options.faults
         if not late:
-            await self.machine.start_receiver()
+            await self.machine.start_receivers()
             await self._announce()
         for name in self.options.names:
             await self.machine.start_sidecar(name)
@@ -101,12 +128,15 @@ class Simulation:
         self.say(f"{len(self.machine.writers)} sites write for about {self.options.length:g} s")
         if late:
             await asyncio.sleep(LATE)
-            await self.machine.start_receiver()
+            await self.machine.start_receivers()
             self.say("the receiver has started, but does not know the run yet")
             await self._everyone_missed()
             await self._announce()
             self.say("the run is announced")
         await self._break_things(begun)
+        if self._struck:
+            await self.machine.goes_on()
+        self._account()
         for writer in self.machine.writers.values():
             assert writer.stdin is not None
             writer.stdin.close()  # no more orders
@@ -144,11 +174,23 @@ class Simulation:
                 struck[fault] += 1
 
     async def _strike(self, fault: str, names: list[str]) -> None:
+        self._account()
         self.say(f"{fault}: {FAULTS[fault]}")
+        self._struck = fault
         try:
             await MOMENTS[fault](self.machine, names)
         except ProcessLookupError:
             raise TimedOut(f"a process had ended before the fault {fault} reached it; look at {self.work}") from None
+
+    def _account(self) -> None:
+        """Note what the last fault cost, until now."""
+        longest, fault = self.machine.stalls.longest(), self._struck
+        self.machine.stalls.begin()
+        if not fault:
+            return
+        costs = self._costs.setdefault(fault, dict.fromkeys(self.options.names, 0.0))
+        costs.update({name: max(seconds, costs[name]) for name, seconds in longest.items()})
+        self.say(f"{fault}: stored bytes stood still for at most {max(costs.values()):.1f} s")
 
     async def _announce(self) -> None:
         async with self.machine.client() as client:
@@ -162,12 +204,11 @@ class Simulation:
 
     def progress(self) -> tuple[int, int]:
         """How many bytes are written, and stored, so far."""
-        stored = _sizes(self.machine.store, "")
-        # Truncated or removed bytes are no longer there.
-        return max(stored, _sizes(self.work / "sites", "logs")), stored
+        written, stored = self.machine.stalls.total()
+        return max(stored, written), stored  # truncated or removed bytes are no longer there
 
     def _corrupt(self) -> None:
-        path = next(path for path in sorted((self.machine.store / RUN).rglob("*")) if _is_log(path))
+        path = next(path for path in sorted((self.machine.store / RUN).rglob("*")) if is_log(path))
         with open(path, "r+b") as file:
             file.seek(path.stat().st_size // 2)
             byte = file.read(1)
@@ -176,21 +217,8 @@ class Simulation:
         self.say(f"{PROOF}: one bit of {path} is changed")
 
 
-def _is_log(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
-
-
 def _has_checkpoint(state: Path) -> bool:
     return any(path.suffix == ".json" for path in state.glob("*"))
-
-
-def _sizes(root: Path, below: str) -> int:
-    total = 0
-    for path in root.rglob("*"):
-        if below in path.parts[len(root.parts) :] or not below:
-            with contextlib.suppress(OSError):
-                total += path.stat().st_size if _is_log(path) else 0
-    return total
 
 
 @contextlib.asynccontextmanager

@@ -19,7 +19,7 @@ from flarelog.poc.answers import ANSWERS, Answers
 from flarelog.poc.certificates import OPERATOR, RECEIVER, Certificates
 from flarelog.poc.intruders import STRANGER, Intruder, intruders
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record
-from flarelog.poc.options import DEFAULT, FAULTS, OF_TLS, PocOptions, chosen
+from flarelog.poc.options import DEFAULT, FAULTS, OF_FILES, OF_NATS, OF_TLS, PROOF, PocOptions, chosen
 from flarelog.poc.simulation import Evidence
 from flarelog.poc.writer import Log
 from flarelog.stores.local.store import LocalStore
@@ -115,6 +115,7 @@ def test_what_differs_is_seen(tmp_path: Path, pieces: list[Piece], exit_code: in
         pytest.param({"seconds": 120.0}, 120.0, 120 * (128 << 10), 20, id="for-a-given-time"),
         pytest.param({"seconds": 120.0, "bytes": 7}, 120.0, 7, 20, id="both-are-given"),
         pytest.param({"faults": ("kill-sidecar",)}, 7.0, 4 << 20, 0, id="a-fault-needs-a-moment"),
+        pytest.param({"faults": ("kill-leader",), "store": "nats"}, 17.0, 4 << 20, 0, id="an-election-a-longer-one"),
     ],
 )
 def test_how_much_is_written_in_which_time(
@@ -133,14 +134,31 @@ def test_how_much_is_written_in_which_time(
     [
         pytest.param((), False, DEFAULT, id="by-default"),
         pytest.param((), True, DEFAULT + OF_TLS, id="by-default-over-tls"),
-        pytest.param(("all",), True, tuple(FAULTS), id="all-over-tls"),
-        pytest.param(("all",), False, tuple(name for name in FAULTS if name not in OF_TLS), id="all"),
+        pytest.param(("all",), True, tuple(name for name in FAULTS if name not in OF_NATS), id="all-over-tls"),
+        pytest.param(("all",), False, tuple(name for name in FAULTS if name not in OF_NATS + OF_TLS), id="all"),
         pytest.param(("rotate",), True, ("rotate",), id="those-that-are-named"),
     ],
 )
 def test_which_faults_there_are(named: tuple[str, ...], tls: bool, faults: tuple[str, ...]) -> None:
     assert chosen(named, tls) == faults
     assert PocOptions(faults=faults, tls=tls).faults == faults
+
+
+def test_a_shared_store_has_faults_of_its_own() -> None:
+    usual = chosen((), tls=False, store="nats")
+    assert usual == (*DEFAULT, "kill-receiver", *OF_NATS)
+    every = chosen(("all",), tls=False, store="nats")
+    assert set(usual) < set(every) == FAULTS.keys() - OF_FILES - {*OF_TLS}
+    for faults in (usual, every):
+        assert PocOptions(store="nats", faults=faults).faults == faults
+    for fault in OF_NATS:
+        with pytest.raises(InvalidOption, match="add --store nats"):
+            PocOptions(faults=(fault,))
+    for fault in ("truncate", "full-disk", PROOF):
+        with pytest.raises(InvalidOption, match="leave out --store nats"):
+            PocOptions(store="nats", faults=(fault,))
+    with pytest.raises(InvalidOption, match="--tls needs a single receiver"):
+        PocOptions(store="nats", tls=True)
 
 
 @pytest.mark.parametrize("fault", OF_TLS)
