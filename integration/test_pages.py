@@ -23,6 +23,7 @@ from bench import page as measured
 from flarelog.receiver.options import LISTEN
 from flarelog.security import access
 from flarelog.sources import consent
+from integration.harness import nats
 from integration.harness.places import PATIENCE, free_address
 
 TREE = Path(__file__).parent.parent
@@ -32,7 +33,10 @@ ALL = [
     for path in sorted(TREE.glob(where))
 ]
 
-ADDRESSES = (LISTEN, "127.0.0.1:4722", "127.0.0.1:4780")
+ADDRESSES = (
+    *(LISTEN, "127.0.0.1:4722", "127.0.0.1:4780"),
+    *(f"127.0.0.1:{port}{n}" for port in (423, 623) for n in (1, 2, 3)),  # nats-servers
+)
 """The pages' addresses; a test replaces them by free ones, because another receiver may run here."""
 
 INSTEAD = {"make poc": "flarelog poc 2> /dev/null"}
@@ -72,6 +76,10 @@ NOT_RUN = {
     "docs/performance.md: make bench": "takes half an hour",
     "docs/reading.md: flarelog follow job/train": "needs an agent's pods; integration/test_containers.py chooses such",
     "docs/run.md: flarelog run --receiver HOST:PORT": "needs torchrun, Slurm and MPI; test_torchrun covers the first",
+    "docs/scale.md: pip install 'flarelog[archive]'": "needs a bucket; test_archive",
+    "docs/scale.md: job-1: 3 logs, 7,166,670 bytes, 7,166,670 copied, verified\njob-2": "needs a bucket; test_archive",
+    "docs/scale.md: flarelog copy s3://": "needs a bucket; test_archive",
+    "docs/scale.md: job-1: 3 logs, 7,166,670 bytes, 7,166,670 copied, verified\njob-1": "needs a bucket; test_archive",
     "integration/nvflare/README.md: FLARELOG_NVFLARE_MAIN": "fetches NVFlare's main branch",
 }
 """The beginnings of blocks that a machine with Python alone cannot run, or that show no output, and the reason."""
@@ -149,7 +157,7 @@ def masked(page: str, text: str) -> str:
 
 
 def run(script: str, place: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}:{nats.cache()}:{os.environ['PATH']}"
     with subprocess.Popen(
         ["bash", "-c", PRELUDE + script],
         cwd=place,
@@ -173,6 +181,10 @@ def test_a_pages_blocks_print_what_it_shows(page: str, tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(TREE / name)
     pairs, _ = scripts(blocks(page))
     script = f"\necho '{MARK}'\n".join(script for script, _ in pairs)
+    if "nats-server -c" in script:
+        if nats.missing():
+            pytest.skip(nats.missing())
+        nats.built()
     free = {address: free_address() for address in ADDRESSES}
     for address in ADDRESSES:
         script = script.replace(address, free[address])
