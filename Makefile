@@ -7,7 +7,7 @@ BIN := .venv/bin
 # them would compile flarelog anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: poc test nvflare kubernetes deploy mutations soak fuzz check audit format protos protos-check bench bench-compare \
+.PHONY: poc test nvflare kubernetes deploy mutations soak scale fuzz check audit format protos protos-check bench bench-compare \
 	bench-page bench-profile picture way man page clean
 
 # Tests that need more than this tree's environment: make nvflare and make kubernetes run them.
@@ -50,6 +50,12 @@ soak: .venv/developing
 	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
 	$(BIN)/python -m integration.harness.sweep
 	$(BIN)/python -m bench.hostile --size 262144 --log '*-long' --most 2 --a-line 20
+
+# The store that receivers share, over three nats-servers: whatever dies, is stopped, cut off or full, bytes are compared. Ten minutes.
+scale: .venv/developing
+	$(BIN)/python -m integration.harness.nats
+	$(BIN)/python -m pytest -s -m "" $(wildcard integration/test_nats_*.py integration/test_shared_*.py)
+	$(BIN)/flarelog poc --store nats --fault all
 
 # Any bytes for every parser, guided by coverage where atheris can be installed: make fuzz SECONDS=3600
 fuzz: .venv/developing

@@ -43,7 +43,7 @@ class Writer:
     def __init__(self, store: NatsStore, stream: StreamId) -> None:
         self.store, self.stream = store, stream
         self.stopped = False
-        self.written, self.stall = 0, 0.0
+        self.written, self.appended, self.stall = 0, 0, 0.0
 
     async def run(self) -> None:
         appender = await self.store.appender(self.stream, A)
@@ -52,6 +52,7 @@ class Writer:
         while not self.stopped:
             await appender.append(appender.committed, lines(appender.committed, 64 << 10))
             await appender.sync()
+            self.appended = appender.committed
             self.stall, begun = max(self.stall, clock() - begun), clock()
         self.written = appender.committed
         await appender.close()
@@ -64,9 +65,11 @@ def lines(offset: int, size: int) -> bytes:
 
 
 @asynccontextmanager
-async def writing(servers: Nats) -> AsyncIterator[tuple[NatsStore, list[Writer]]]:
-    """Two stores of which one writes; compares all bytes at the end, at the other one."""
-    async with asyncio.timeout(150), stores(servers, 2, shards=1) as (store, other):
+async def writing(
+    servers: Nats, stall: float = STALL + 2, limit: float = 150
+) -> AsyncIterator[tuple[NatsStore, list[Writer]]]:
+    """Two stores of which one writes; compares all bytes at the end, at the other one. *stall*, *limit*: seconds."""
+    async with asyncio.timeout(limit), stores(servers, 2, shards=1) as (store, other):
         writers = [Writer(store, stream) for stream in STREAMS]
         async with asyncio.TaskGroup() as group:
             for one in writers:
@@ -83,7 +86,7 @@ async def writing(servers: Nats) -> AsyncIterator[tuple[NatsStore, list[Writer]]
         print(
             f"stalls: {', '.join(f'{one.stall:.1f}' for one in writers)} s; {sum(one.written for one in writers):,} B"
         )
-        assert max(one.stall for one in writers) < STALL + 2
+        assert max(one.stall for one in writers) < stall
 
 
 def go(work: Awaitable[None]) -> None:
@@ -104,10 +107,11 @@ async def again(servers: Nats, number: int) -> None:
     await asyncio.sleep(1)
 
 
-def test_the_leader_is_killed_three_times_at_full_speed(three: Nats) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.soak)])
+def test_the_leader_is_killed_at_full_speed(three: Nats, times: int) -> None:
     async def work() -> None:
-        async with writing(three) as (store, _):
-            for _ in range(3):
+        async with writing(three, limit=60 + 30 * times) as (store, _):
+            for _ in range(times):
                 leader = await asyncio.to_thread(three.leader, store.layout.shard_stream(0))
                 await aside(lambda leader=leader: three.kill(leader))  # type: ignore[misc]
                 await asyncio.sleep(3)
@@ -116,6 +120,7 @@ def test_the_leader_is_killed_three_times_at_full_speed(three: Nats) -> None:
     go(work())
 
 
+@pytest.mark.soak  # make scale
 def test_all_servers_are_killed_at_once(three: Nats) -> None:
     async def work() -> None:
         async with writing(three):
@@ -130,6 +135,7 @@ def test_all_servers_are_killed_at_once(three: Nats) -> None:
     go(work())
 
 
+@pytest.mark.soak  # make scale
 def test_the_servers_are_restarted_one_after_the_other(three: Nats) -> None:
     async def work() -> None:
         async with writing(three):
@@ -140,6 +146,7 @@ def test_the_servers_are_restarted_one_after_the_other(three: Nats) -> None:
     go(work())
 
 
+@pytest.mark.soak  # make scale
 def test_the_leader_is_stopped_and_goes_on(three: Nats) -> None:
     async def work() -> None:
         async with writing(three) as (store, writers):
@@ -153,6 +160,7 @@ def test_the_leader_is_stopped_and_goes_on(three: Nats) -> None:
     go(work())
 
 
+@pytest.mark.soak  # make scale
 def test_a_follower_is_stopped_and_goes_on(three: Nats) -> None:
     async def work() -> None:
         async with writing(three) as (store, _):
