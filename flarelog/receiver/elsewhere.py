@@ -30,11 +30,12 @@ class Seen(NamedTuple):
     silent: Sequence[str]  # the receivers that did not answer
     lost: float | None  # as Others.lost_for
     name: str = ""  # of this receiver, if it has others
+    age: float = 0.0  # seconds since they answered
 
     def state(self, stream: StreamId, own: State) -> State:
         """The state of *stream*, which is *own* for all that this receiver knows."""
         info = self.infos.get(stream)
-        there = info.state if info is not None else None
+        there = _aged(info.state, self.age) if info is not None and info.state is not None else None
         if own.heard is not None:
             return there if there is not None and _is_later(there, own) else changed(own, receiver=self.name)
         if there is not None:
@@ -42,6 +43,12 @@ class Seen(NamedTuple):
         if self.lost is None or own.changed is None:
             return own
         return changed(own, changed=min(own.changed, self.lost))  # a receiver that does not answer may have had it
+
+
+def _aged(state: State, age: float) -> State:
+    """*state*, which was told *age* seconds ago: a stream may have moved here since."""
+    later = {name: value + age for name in ("changed", "heard", "grown") if (value := getattr(state, name)) is not None}
+    return changed(state, **later)
 
 
 def _is_later(one: State, other: State) -> bool:
@@ -78,7 +85,7 @@ class Elsewhere:
                 if len(self._kept) >= KEPT_MOST:
                     self._kept.clear()
                 self._kept[run, site] = clock(), seen
-            return seen
+            return seen._replace(age=clock() - self._kept[run, site][0])
 
     async def has(self, run: str, site: str) -> bool:
         """Whether another receiver has logs of *site* in *run* open, and this one has none."""
