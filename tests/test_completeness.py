@@ -375,7 +375,8 @@ SILENT = {
     "web": "is the rows of the web",
     "doctor": "looks at a machine or a store, not at a run's logs",
     "rm": "removes",
-    **dict.fromkeys(("config", "completion", "run-start", "run-end", "certs", "token"), "concerns no log"),
+    "copy": "says that a copy is as its source, losses included, which the copy's readers name",
+    **dict.fromkeys(("config", "completion", "run-start", "run-end", "certs", "token", "store"), "concerns no log"),
 }
 
 EXIT_CODES = ("logs", "logs -o json", "logs -o raw", "logs with other options", "verify")
