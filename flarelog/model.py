@@ -524,6 +524,8 @@ def failing(ends: Iterable[Exit], marks: Iterable[Mark]) -> tuple[Exit, ...]:
     if not attempts:
         return found
     latest = max(count for count, _, _ in attempts)
+    if latest == 0:  # no attempt came before, and its number may have been told after its end
+        return found
     begin = min(offset for count, offset, _ in attempts if count == latest)
     ids = [(values.get("container.id", ""), count) for count, _, values in attempts]
 

@@ -66,6 +66,7 @@ FIRST_ID, SECOND_ID = of_attempt(0, "aaaa-of-32"), of_attempt(1, "bbbb-of-32")
         pytest.param((FIRST_ID, BAD, of_attempt(1, "")), (), id="the-next-attempt-has-no-id-yet"),
         pytest.param((of_attempt(2, "cccc"), FIRST_ID, BAD), (), id="attributes-of-an-older-attempt-came-last"),
         pytest.param((of_attempt(0, ""), BAD), (BAD,), id="its-id-was-never-known"),
+        pytest.param((Attributes(5, 0, f"{RESTARTS}:0"), BAD), (BAD,), id="its-number-was-told-after-its-last-byte"),
         pytest.param((FIRST_ID, LOST), (LOST,), id="the-kubelet-lost-it"),
         pytest.param(
             (FIRST_ID, Attributes(5, 0, f"{RESTARTS}:1"), replace(LOST, offset=9, until=5)),
