@@ -6,7 +6,8 @@ its offset, and a read of any bytes takes the frames that hold them and no other
 
 from __future__ import annotations
 
-from flarelog.errors import NotInstalled, Unreadable
+from flarelog.errors import Unreadable
+from flarelog.stores.frames import decompressed
 from flarelog.zstd import zstd
 
 FRAME = 256 << 10  # bytes
@@ -27,12 +28,7 @@ def unpacked(frame: bytes, size: int) -> bytes:
     """The *size* bytes in *frame*. Raises Unreadable, NotInstalled."""
     if len(frame) == size:
         return frame
-    if zstd is None:
-        raise NotInstalled("the archive has compressed bytes: pip install backports.zstd")
-    try:
-        data = zstd.ZstdDecompressor().decompress(frame, size + 1)
-    except zstd.ZstdError as error:
-        raise Unreadable(f"a frame is damaged: {error}") from error
+    data = decompressed(frame, size, store="the archive", whole="a frame")
     if len(data) != size:
         raise Unreadable(f"a frame has {len(data)} bytes, not {size}")
     return data

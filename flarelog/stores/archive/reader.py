@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
 from flarelog.errors import InvalidName, NotFound, Unreadable
@@ -147,11 +147,8 @@ class ArchiveReader:
             raise NotFound(f"{manifest.stream} was removed") from error
         raise Unreadable(f"{manifest.stream} cannot be read: an object of it is gone from {self.name}") from error
 
-    def evidence(self, stream: StreamId) -> AbstractAsyncContextManager[Evidence]:
-        return self._evidence(stream)
-
     @asynccontextmanager
-    async def _evidence(self, stream: StreamId) -> AsyncGenerator[Evidence, None]:
+    async def evidence(self, stream: StreamId) -> AsyncGenerator[Evidence, None]:
         manifest = await self.manifest(stream)
         if manifest is None:
             raise NotFound(f"the store has no stream {stream}")
@@ -159,7 +156,7 @@ class ArchiveReader:
         if manifest.length % FRAME:
             lengths.append((manifest.length, manifest.digest))
         reads = _Rereading(self.bucket, manifest).read
-        yield Evidence(manifest.info, lengths, manifest.length, reads, 0, manifest.stream, lambda: False)
+        yield Evidence(manifest.info, lengths, manifest.length, reads, whose=manifest.stream)
 
     async def counts(self, stream: StreamId, start: int, stop: int) -> AsyncGenerator[tuple[int, Counted], None]:
         manifest = await self.manifest(stream)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from flarelog.errors import NotInstalled, Unreadable
+from flarelog.errors import Unreadable
+from flarelog.stores.frames import decompressed
 from flarelog.stores.nats.head import PLAIN, ZSTD
 from flarelog.zstd import zstd
 
@@ -48,12 +49,7 @@ def _compressed(data: bytes) -> bytes:
 def unpacked(codec: int, data: bytes, raw: int) -> bytes:
     """The *raw* bytes of the log in a message's *data*. Raises Unreadable, NotInstalled."""
     if codec == ZSTD:
-        if zstd is None:
-            raise NotInstalled("the store has compressed bytes: pip install backports.zstd")
-        try:
-            data = zstd.ZstdDecompressor().decompress(data, raw + 1)
-        except zstd.ZstdError as error:
-            raise Unreadable(f"a message's frame is damaged: {error}") from error
+        data = decompressed(data, raw, store="the store", whole="a message's frame")
     if len(data) != raw:
         raise Unreadable(f"a message has {len(data)} bytes, not {raw}")
     return data
